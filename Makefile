@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv, from nothing but Python, make and a C compiler.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
+# One thread per test process: two pools on the same cores slow torch down many times.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
+
+.PHONY: help install check test bench docs clean
+
+help:
+	@echo "make test     everything: lint, types, all tests"
+	@echo "make check    lint, types and the fast tests, in under a minute"
+	@echo "make bench    step time beside torch.optim.Adam"
+	@echo "make docs     the documentation, in site/"
+	@echo "make install  the environment of the above, in $(VENV)"
+	@echo "make clean    remove what these made"
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) -e '.[torch,optax,keras,dev]'
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint
+	$(PYTEST) -m "not slow"
+
+test: lint
+	$(PYTEST)
+
+bench: install
+	$(BIN)/python benchmarks/step_time.py
+
+docs: $(VENV)/installed-docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis

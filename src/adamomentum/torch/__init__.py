@@ -1,0 +1,15 @@
+"""AdaMomentum for PyTorch."""
+
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "adamomentum.torch needs PyTorch; install it with: pip install 'adamomentum[torch]'",
+        name="torch",
+    ) from error
+
+from adamomentum.torch.optimizer import AdaMomentum
+
+__all__ = ["AdaMomentum"]

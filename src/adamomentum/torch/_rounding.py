@@ -1,0 +1,50 @@
+"""Stochastic rounding to bfloat16, by a generator that has no state.
+
+To nearest, a bfloat16 average of squares with b2 = 0.999 would never decay: a thousandth is less
+than half a unit in its last place. Rounded up with the probability of the part cut off, it is
+right on average. The random bits are a hash of the step, the position in the tensor and the
+stream (which tensor of the slot), so resuming a run, or another order of parameters, repeats them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+_WORD = 0xFFFFFFFF
+
+
+class Stream(IntEnum):
+    """Which tensor of a parameter is rounded; each draws its own bits."""
+
+    PARAM = 0
+    M = 1
+    V = 2
+    V_MAX = 3
+
+
+def store(target: Tensor, value: Tensor, t: Tensor, stream: Stream, stochastic: bool) -> None:
+    """Copy `value` into `target`, rounding as asked where that is bfloat16."""
+    if stochastic and target.dtype is torch.bfloat16:
+        value = round_to_bfloat16(value, t, stream)
+    target.copy_(value)
+
+
+def round_to_bfloat16(value: Tensor, t: Tensor, stream: Stream) -> Tensor:
+    """`value` rounded to a neighbour in bfloat16, each with the probability of its nearness."""
+    value = value.float()
+    position = torch.arange(value.numel(), device=value.device).view(value.shape)
+    noise = _mix(_mix(position & _WORD) ^ _mix(4 * t.long() + stream + (position >> 32))) >> 16
+    bits = value.view(torch.int32)
+    rounded = ((bits + noise.int()) & ~0xFFFF).view(torch.float32)
+    # The bits of a NaN could carry into its sign.
+    return torch.where(value.isfinite(), rounded, value).bfloat16()
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A 32-bit hash (the constants of Wellons' lowbias32), in int64 for want of uint32."""
+    x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
+    x = ((x ^ (x >> 15)) * 0x846CA68B) & _WORD
+    return x ^ (x >> 16)

@@ -1,0 +1,47 @@
+"""What a backend is given: for each parameter with a gradient, the tensors of one step."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+class Slot(NamedTuple):
+    """The tensors of one parameter, all real.
+
+    A backend is a function `step(slots, group)` that updates param, m, v and v_max in place.
+    """
+
+    param: Tensor
+    grad: Tensor
+    m: Tensor
+    v: Tensor
+    v_max: Tensor | None  # only with amsgrad
+    t: Tensor  # number of this step, counted already; on the CPU unless capturable
+
+    def as_real(self) -> Slot:
+        """A complex slot as pairs of reals that share its memory."""
+        real = torch.view_as_real
+        v_max = None if self.v_max is None else real(self.v_max)
+        # A gradient, unlike a parameter, may be a lazy conjugate, which has no such view.
+        grad = real(self.grad.resolve_conj())
+        return Slot(real(self.param), grad, real(self.m), real(self.v), v_max, self.t)
+
+
+def in_graph(group: dict[str, Any]) -> bool:
+    """Whether the step may be recorded and replayed, so that its number must stay a tensor."""
+    return group["capturable"] or torch.compiler.is_compiling()
+
+
+def precise(t: Tensor) -> Tensor:
+    """t in float64, because 1 - b2^t loses four digits in float32; MPS has nothing wider."""
+    return t if t.device.type == "mps" else t.double()
+
+
+def scalar(x: float | Tensor) -> float | Tensor:
+    """A learning rate or beta that broadcasts to any shape."""
+    return x.squeeze() if isinstance(x, Tensor) else x

@@ -1,0 +1,351 @@
+"""class AdaMomentum: arguments, groups, state, checkpoints, and the choice of backend."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT, StateDict
+
+from adamomentum.torch import _foreach, _single
+from adamomentum.torch._options import check_options
+from adamomentum.torch._slot import HALF, Slot
+
+_PARAM_DTYPES = (
+    torch.float32,
+    torch.float64,
+    *HALF,
+    torch.complex32,
+    torch.complex64,
+    torch.complex128,
+)
+_M, _V, _V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
+
+
+class AdaMomentum(Optimizer):
+    r"""Adam whose second moment averages squared *momentum*, with eps inside it.
+
+    .. code-block:: text
+
+        m_t     = b1 m_{t-1} + (1 - b1) g_t
+        v_t     = b2 v_{t-1} + (1 - b2) m_t^2 + eps
+        theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
+
+    Algorithm 1 of `Rethinking Adam: A Twofold Exponential Moving Average Approach
+    <https://arxiv.org/abs/2106.11514>`_. It takes the place of :class:`torch.optim.AdamW`, but its
+    lr and eps do not mean the same: at equal lr its steps are up to sqrt((1+b1)/(1-b1)) = 4.36
+    times Adam's where noise dominates, and the first is lr/(1-b1), ten times Adam's. Divide an
+    Adam lr by 4.36 or tune it, and warm it up.
+
+    Args:
+        params: parameters, named parameters, or groups of them; every option below can be set
+            per group.
+        lr: learning rate, a float or a 1-element tensor.
+        betas: decay rates of the average of the gradient and of the average of its square.
+        eps: added to the second moment at every step, which makes the smallest denominator
+            sqrt(eps / (1 - b2)): 3e-7 for the default, 3e-3 for 1e-8. Adam's values do not carry
+            over.
+        weight_decay: strength of the weight decay.
+        amsgrad: divide by the largest second moment so far. Not together with `rectify`.
+        decoupled_weight_decay: shrink the parameters by lr * weight_decay, as AdamW does (True),
+            or add weight_decay * parameter to the gradient, as Adam does (False). The paper's
+            CIFAR-10 and Penn Treebank settings belong to the second form.
+        nesterov: look one step ahead in the numerator.
+        rectify: RAdam's variance rectification, as in the authors' translation and GAN runs.
+        debias_momentum: average the square of the bias-corrected momentum, which makes the first
+            step lr instead of lr/(1-b1) and leaves late steps as they are. Not in the paper.
+        maximize: ascend instead of descend.
+        foreach: True or None update lists of tensors at a time wherever that is exact; False
+            takes one parameter after the other, which needs less memory and more time.
+        fused: not available yet; None and False are the same.
+        capturable: keep `step` on the parameters' device, so that the step can be captured in a
+            CUDA graph.
+        differentiable: let autograd run through the step.
+        state_dtype: dtype of both moments: torch.float32, torch.float64 or torch.bfloat16
+            (rounded stochastically). By default that of the parameter, but float32 for
+            half-precision parameters.
+        stochastic_rounding: round bfloat16 parameters up or down at random, so that updates
+            smaller than their last digit are kept on average. Others are not concerned.
+
+    Example:
+        >>> model = torch.nn.Linear(3, 1)
+        >>> optimizer = AdaMomentum(model.parameters(), lr=1e-3, weight_decay=1e-2)
+        >>> model(torch.ones(2, 3)).sum().backward()
+        >>> optimizer.step()
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-16,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        decoupled_weight_decay: bool = True,
+        nesterov: bool = False,
+        rectify: bool = False,
+        debias_momentum: bool = False,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        fused: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        state_dtype: torch.dtype | None = None,
+        stochastic_rounding: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "nesterov": nesterov,
+            "rectify": rectify,
+            "debias_momentum": debias_momentum,
+            "maximize": maximize,
+            "foreach": foreach,
+            "fused": fused,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "state_dtype": state_dtype,
+            "stochastic_rounding": stochastic_rounding,
+        }
+        check_options(defaults)
+        super().__init__(params, defaults)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group of parameters, with options of its own where it names them."""
+        super().add_param_group(param_group)
+        try:
+            group = self.param_groups[-1]
+            check_options(group)
+            for j, param in enumerate(group["params"]):
+                _check_param(param, group, _name(group, len(self.param_groups) - 1, j))
+        except Exception:
+            self.param_groups.pop()
+            raise
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Update every parameter that has a gradient.
+
+        Args:
+            closure: reevaluates the model and returns the loss; gradients are enabled in it.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check_grads()
+        for group in self.param_groups:
+            slots = [
+                self._slot(param, group) for param in group["params"] if param.grad is not None
+            ]
+            with torch.set_grad_enabled(group["differentiable"]):
+                _update(slots, group)
+        return loss
+
+    def _check_grads(self) -> None:
+        """Refuse what no backend can take, before anything is changed in any group."""
+        for i, group in enumerate(self.param_groups):
+            for j, param in enumerate(group["params"]):
+                grad = param.grad
+                if grad is None:
+                    continue
+                if grad.layout is not torch.strided:
+                    raise RuntimeError(
+                        f"AdaMomentum does not support sparse gradients, but that of "
+                        f"{_name(group, i, j)} is {grad.layout}; make it dense (Embedding has "
+                        f"sparse=False) or give that parameter to torch.optim.SparseAdam."
+                    )
+                if grad.shape != param.shape:
+                    raise ValueError(
+                        f"The gradient of {_name(group, i, j)} has shape {tuple(grad.shape)}, "
+                        f"but the parameter has {tuple(param.shape)}."
+                    )
+                if grad.device != param.device:
+                    raise ValueError(
+                        f"The gradient of {_name(group, i, j)} is on {grad.device}, "
+                        f"but the parameter on {param.device}."
+                    )
+                # grad_dtype is torch's own way to ask for another dtype, where it has one.
+                if grad.dtype not in (param.dtype, getattr(param, "grad_dtype", None)):
+                    raise TypeError(
+                        f"The gradient of {_name(group, i, j)} is {grad.dtype}, "
+                        f"but the parameter {param.dtype}."
+                    )
+                state = self.state.get(param)
+                if state and (state[_M].shape, state[_M].device) != (param.shape, param.device):
+                    raise ValueError(
+                        f"The state of {_name(group, i, j)} is {tuple(state[_M].shape)} on "
+                        f"{state[_M].device}, but the parameter has become {tuple(param.shape)} on "
+                        f"{param.device}; construct the optimizer after moving or resizing a model."
+                    )
+                if (
+                    param.is_cuda
+                    and not group["capturable"]
+                    and torch.cuda.is_current_stream_capturing()
+                ):
+                    raise RuntimeError(
+                        "A CUDA graph of AdaMomentum.step would repeat one step number for ever; "
+                        "construct the optimizer with capturable=True."
+                    )
+
+    def _slot(self, param: Tensor, group: dict[str, Any]) -> Slot:
+        """The tensors of one parameter for this step, its state made where there is none."""
+        state = self.state[param]
+        if not state:
+            device = param.device if group["capturable"] else "cpu"
+            state["step"] = torch.zeros((), dtype=torch.float32, device=device)
+        for key in (_M, _V, _V_MAX) if group["amsgrad"] else (_M, _V):
+            if key not in state:
+                state[key] = torch.zeros_like(
+                    param, dtype=_state_dtype(param, group), memory_format=torch.preserve_format
+                )
+        grad: Any = param.grad
+        v_max = state[_V_MAX] if group["amsgrad"] else None
+        slot = Slot(param, grad, state[_M], state[_V], v_max, state["step"])
+        return slot.as_real() if param.is_complex() else slot
+
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Continue from what `state_dict` returned, bit for bit.
+
+        Moments keep their own dtype (torch would cast them to the parameter's) and are copied,
+        not shared with `state_dict`. Options the dictionary does not know get their defaults.
+        """
+        loaded: StateDict = {}
+
+        def check(_: Optimizer, state_dict: StateDict) -> None:
+            _check_state_dict(state_dict, self.param_groups)
+            loaded.update(state_dict)
+
+        def restore(_: Optimizer) -> None:
+            for i, param, group in _pairs(loaded, self.param_groups):
+                if saved := loaded["state"].get(i):
+                    self.state[param] = _own(saved, param, group)
+
+        # As hooks, so that the user's own see and may change what is loaded.
+        handles = [
+            self.register_load_state_dict_pre_hook(check),
+            self.register_load_state_dict_post_hook(restore, prepend=True),
+        ]
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for options in (self.defaults, *self.param_groups):
+            for name, default in _DEFAULTS.items():
+                options.setdefault(name, default)
+
+
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(AdaMomentum).parameters.items()
+    if name != "params"
+}
+
+
+def _update(slots: list[Slot], group: dict[str, Any]) -> None:
+    """Count the step and hand each slot to the fastest backend that is exact for it."""
+    if not slots:
+        return
+    with torch.no_grad():
+        torch._foreach_add_([slot.t for slot in slots], 1)
+    if group["foreach"] is False or group["differentiable"]:
+        _single.step(slots, group)
+        return
+    listed: list[Slot] = []
+    rest: list[Slot] = []
+    for slot in slots:
+        (listed if _foreach.supports(slot, group) else rest).append(slot)
+    _foreach.step(listed, group)
+    _single.step(rest, group)
+
+
+def _state_dtype(param: Tensor, group: dict[str, Any]) -> torch.dtype:
+    real = group["state_dtype"] or torch.promote_types(param.dtype.to_real(), torch.float32)
+    return real.to_complex() if param.is_complex() else real
+
+
+def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    """A copy of one parameter's saved state, where and as this optimizer keeps it."""
+    own = {}
+    for key, value in saved.items():
+        if key == "step":
+            device = param.device if group["capturable"] else "cpu"
+            own[key] = torch.as_tensor(value, dtype=torch.float32, device=device).clone()
+        elif isinstance(value, Tensor):
+            own[key] = value.to(param.device, _state_dtype(param, group)).clone()
+        else:
+            own[key] = value
+    return own
+
+
+def _name(group: dict[str, Any], i: int, j: int) -> str:
+    """How to call parameter j of group i in a message."""
+    if "param_names" in group:
+        return f"parameter {group['param_names'][j]!r}"
+    return f"parameter {j} of group {i}"
+
+
+def _check_param(param: Tensor, group: dict[str, Any], name: str) -> None:
+    if param.dtype not in _PARAM_DTYPES:
+        raise TypeError(
+            f"AdaMomentum cannot optimize {name}, which is {param.dtype}; pass floating-point or "
+            f"complex parameters only, and leave frozen quantized ones out."
+        )
+    if param.is_complex() and group["state_dtype"] is torch.bfloat16:
+        raise ValueError(
+            f"state_dtype=torch.bfloat16 cannot hold the moments of {name}, which is "
+            f"{param.dtype}; give complex parameters a group with state_dtype=None."
+        )
+
+
+def _pairs(
+    state_dict: StateDict, groups: list[dict[str, Any]]
+) -> Iterator[tuple[int, Tensor, dict[str, Any]]]:
+    """Saved ids with the parameters, and their groups, that they stand for."""
+    for saved, group in zip(state_dict["param_groups"], groups, strict=False):
+        for i, param in zip(saved["params"], group["params"], strict=False):
+            yield i, param, group
+
+
+def _check_state_dict(state_dict: StateDict, groups: list[dict[str, Any]]) -> None:
+    """Refuse the state of another optimizer or of another model; torch checks the counts."""
+    for i, param, _ in _pairs(state_dict, groups):
+        saved = state_dict["state"].get(i)
+        if not saved:
+            continue
+        if "exp_avg_sq" in saved:
+            raise ValueError(
+                "This state_dict was saved by Adam (it holds 'exp_avg_sq'), whose second moment "
+                "is not AdaMomentum's; load it into torch.optim.Adam and take that over with "
+                "AdaMomentum.from_adam(optimizer)."
+            )
+        if missing := {"step", _M, _V} - saved.keys():
+            raise ValueError(
+                f"This state_dict was not saved by AdaMomentum: parameter {i} has "
+                f"{sorted(saved)}, but lacks {sorted(missing)}."
+            )
+        for key in (_M, _V, _V_MAX):
+            if key in saved and saved[key].shape != param.shape:
+                raise ValueError(
+                    f"This state_dict belongs to another model: {key!r} of parameter {i} has "
+                    f"shape {tuple(saved[key].shape)}, but the parameter has {tuple(param.shape)}."
+                )
