@@ -36,7 +36,8 @@ def direction(
         g: gradient at this step. Real: view complex arrays as pairs of reals first.
         m, v: state before the step; zeros before the first. Keep v, and this arithmetic, in
             float32 or wider: the default eps is zero in float16.
-        t: number of this step, from 1: a number or an array.
+        t: number of this step, from 1: a number or an array. An array in float32 costs digits in
+            1 - beta2^t: 1e-5 of an early step, and a percent of an early rectified one.
         beta1, beta2, eps: may differ from step to step, as in the paper's theorems.
         v_max: largest v so far (zeros before the first step) selects AMSGrad. It holds the
             *uncorrected* v, eps included, as in the authors' code.

@@ -1,0 +1,134 @@
+"""Every backend, option and dtype against the float64 oracle, weight decay on, 500 steps."""
+
+import functools
+import itertools
+import operator
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose as close
+
+from adamomentum import AdaMomentum
+from tests.oracle import Oracle
+
+pytestmark = pytest.mark.slow
+
+STEPS = 500
+LR, DECAY = 1e-3, 1e-2
+# The whole walk, rtol = atol.
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+# One step, in units in the last place: rounded once, to nearest.
+HALF_TOLERANCE = {torch.bfloat16: 0.501, torch.float16: 0.501}
+
+BACKENDS = {
+    "single": {"foreach": False},
+    "foreach": {"foreach": True},
+    "single-capturable": {"foreach": False, "capturable": True},
+    "foreach-capturable": {"foreach": True, "capturable": True},
+}
+CHOICES = [
+    [{}, {"amsgrad": True}, {"rectify": True}],
+    [{}, {"nesterov": True}],
+    [{}, {"debias_momentum": True}],
+    [{}, {"decoupled_weight_decay": False}],
+    [{}, {"maximize": True}],
+]
+OPTIONS = [functools.reduce(operator.or_, chosen) for chosen in itertools.product(*CHOICES)]
+SHAPES = [(4, 3), (), (5,)]
+LATE = 3  # the last parameter gets its first gradient this many steps after the others
+
+
+def starts():
+    random = np.random.default_rng(0)
+    return [random.normal(size=shape) for shape in SHAPES]
+
+
+@functools.cache
+def gradients():
+    """Gradients over eight orders of magnitude, a coordinate that stays zero, and late comers."""
+    random = np.random.default_rng(1)
+    walks = []
+    for index, shape in enumerate(SHAPES):
+        scale = 10.0 ** random.uniform(-6, 2, size=shape)
+        walk = random.normal(size=(STEPS, *shape)) * scale + 0.3 * scale
+        if shape == (5,):
+            walk[:, 0] = 0
+        walks.append([None] * LATE + list(walk[LATE:]) if index == 2 else list(walk))
+    return walks
+
+
+@functools.cache
+def expected(options):
+    """What the oracle makes of each parameter: (theta, m, v) after the walk."""
+    results = []
+    for start, walk in zip(starts(), gradients(), strict=True):
+        oracle = Oracle(start, lr=LR, weight_decay=DECAY, **dict(options))
+        for g in walk:
+            if g is not None:
+                oracle.step(g)
+        results.append((oracle.theta, oracle.m, oracle.v))
+    return results
+
+
+def walk_of(params, optimizer):
+    for step in range(STEPS):
+        for param, walk in zip(params, gradients(), strict=True):
+            g = walk[step]
+            param.grad = None if g is None else torch.as_tensor(g).to(param.dtype)
+        optimizer.step()
+        yield step
+
+
+def unit_in_the_last_place(x, dtype):
+    info = torch.finfo(dtype)
+    unit = np.spacing(np.abs(x).astype(np.float32)) * (info.eps / np.finfo(np.float32).eps)
+    return np.maximum(unit, info.smallest_normal * info.eps)
+
+
+def name_of(options):
+    return "+".join(sorted(options)) or "plain"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=name_of)
+def test_agrees_with_the_oracle(options, backend, dtype):
+    params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
+    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
+    for _ in walk_of(params, optimizer):
+        pass
+    tolerance = TOLERANCE[dtype]
+    for param, (theta, m, v) in zip(params, expected(tuple(options.items())), strict=True):
+        state = optimizer.state[param]
+        close(param.detach().numpy(), theta, rtol=tolerance, atol=tolerance)
+        close(state["exp_avg"].numpy(), m, rtol=tolerance, atol=tolerance)
+        close(state["exp_avg_momentum_sq"].numpy(), v, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", HALF_TOLERANCE, ids=str)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=name_of)
+def test_half_precision_rounds_each_step_once(options, backend, dtype):
+    params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
+    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
+    oracles = [Oracle(start, lr=LR, weight_decay=DECAY, **options) for start in starts()]
+    before = [param.detach().double().numpy() for param in params]
+    for step in itertools.islice(walk_of(params, optimizer), 60):
+        for i, (param, oracle) in enumerate(zip(params, oracles, strict=True)):
+            if param.grad is None:
+                assert step < LATE
+                continue
+            oracle.theta = before[i]
+            exact = oracle.step(param.grad.double().numpy())
+            after = param.detach()
+            assert after.dtype is dtype
+            unit = unit_in_the_last_place(exact, dtype)
+            error = np.abs(after.double().numpy() - exact) / unit
+            assert error.max() <= HALF_TOLERANCE[dtype], (step, i)
+            before[i] = after.double().numpy()
+    for param, oracle in zip(params, oracles, strict=True):
+        state = optimizer.state[param]
+        assert state["exp_avg"].dtype is state["exp_avg_momentum_sq"].dtype is torch.float32
+        close(state["exp_avg"].numpy(), oracle.m, rtol=1e-5, atol=1e-5)
+        close(state["exp_avg_momentum_sq"].numpy(), oracle.v, rtol=1e-5)

@@ -1,0 +1,39 @@
+"""Every optimizer against every check of the contract."""
+
+import pytest
+import torch
+
+from adamomentum import AdaMomentum
+from tests.contract import CHECKS, Case
+
+ADAM_ERRORS = "optim_error_inputs_func_adam"
+
+OPTIONS = {
+    "default": {},
+    "foreach": {"foreach": True},
+    "single": {"foreach": False},
+    "amsgrad": {"amsgrad": True},
+    "coupled": {"decoupled_weight_decay": False},
+    "nesterov": {"nesterov": True},
+    "rectify": {"rectify": True},
+    "debiased": {"debias_momentum": True},
+    "no-eps": {"eps": 0.0},
+    "wide-state": {"state_dtype": torch.float64},
+}
+CASES = [
+    Case("torch-adamw", torch.optim.AdamW, error_inputs=ADAM_ERRORS),
+    Case("torch-sgd", torch.optim.SGD, {"momentum": 0.9}),
+    *(
+        Case(name, AdaMomentum, options, error_inputs=ADAM_ERRORS)
+        for name, options in OPTIONS.items()
+    ),
+    # Torch's error inputs ask for capturable=False, and bfloat16 has no complex counterpart.
+    Case("capturable", AdaMomentum, {"capturable": True}),
+    Case("small-state", AdaMomentum, {"state_dtype": torch.bfloat16}, takes_complex=False),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_contract(case, check):
+    check(case)
