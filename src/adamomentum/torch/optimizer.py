@@ -180,8 +180,8 @@ class AdaMomentum(Optimizer):
                         f"The gradient of {_name(group, i, j)} is on {grad.device}, "
                         f"but the parameter on {param.device}."
                     )
-                # grad_dtype is torch's own way to ask for another dtype, where it has one.
-                if grad.dtype not in (param.dtype, getattr(param, "grad_dtype", None)):
+                # grad_dtype is the newer torch's own way to ask for another dtype.
+                if grad.dtype != param.dtype and grad.dtype != getattr(param, "grad_dtype", None):
                     raise TypeError(
                         f"The gradient of {_name(group, i, j)} is {grad.dtype}, "
                         f"but the parameter {param.dtype}."

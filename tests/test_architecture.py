@@ -1,0 +1,84 @@
+"""What may import what, and what an import costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src"
+LIBRARY = sorted((SRC / "adamomentum").rglob("*.py"))
+FRAMEWORKS = {"torch", "jax", "optax", "keras", "tensorflow", "numpy"}
+# The one framework a part of the library may import; everything else imports none.
+HOST = {"torch": {"torch"}, "optax.py": {"jax", "optax"}, "keras.py": {"keras"}}
+
+
+def imported(path):
+    """Top-level names of the packages a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def part_of(path):
+    return path.relative_to(SRC / "adamomentum").parts[0]
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(SRC)))
+def test_library_imports_only_its_host(path):
+    names = set(imported(path))
+    assert "adamomentum_lab" not in names
+    assert names & FRAMEWORKS <= HOST.get(part_of(path), set())
+
+
+def test_rule_imports_nothing():
+    assert list(imported(SRC / "adamomentum" / "rule.py")) == []
+
+
+def python(code, *flags):
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", code], capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_importing_the_package_loads_no_framework():
+    status, out, err = python(
+        "import sys, adamomentum, adamomentum.rule, adamomentum_lab; "
+        f"print(sorted({FRAMEWORKS!r} & set(sys.modules)), adamomentum.__version__)"
+    )
+    assert status == 0, err
+    assert out.startswith("[] 0.")
+
+
+def test_asking_for_the_optimizer_loads_torch_alone():
+    status, out, err = python(
+        "import sys; from adamomentum import AdaMomentum; "
+        "print(sorted({'jax', 'optax', 'keras', 'tensorflow'} & set(sys.modules)))"
+    )
+    assert status == 0, err
+    assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "statement", ["from adamomentum import AdaMomentum", "import adamomentum.torch"]
+)
+def test_a_missing_framework_names_the_extra(statement):
+    status, _, err = python(f"import sys; sys.modules['torch'] = None; {statement}")
+    assert status == 1
+    last = err.strip().splitlines()[-1]
+    assert last == (
+        "ModuleNotFoundError: adamomentum.torch needs PyTorch; "
+        "install it with: pip install 'adamomentum[torch]'"
+    )
+
+
+def test_unknown_names_are_attribute_errors():
+    import adamomentum
+
+    with pytest.raises(AttributeError, match="no attribute 'AdaMomentun'"):
+        adamomentum.AdaMomentun  # noqa: B018
+    assert "AdaMomentum" in dir(adamomentum)

@@ -1,0 +1,40 @@
+"""Every Python example in README, guide and docstrings runs, in the order it is read."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from adamomentum.torch import optimizer
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def pages_with_code():
+    return [page for page in PAGES if BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", pages_with_code(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text()
+    scope = {"__name__": "__main__"}
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start()) + 1
+        # Blank lines in front make a traceback point at the line of the page.
+        code = compile("\n" * line + block.group(1), str(page), "exec")
+        exec(code, scope)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_docstrings():
+    assert doctest.testmod(optimizer).failed == 0
