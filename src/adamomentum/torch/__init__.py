@@ -10,6 +10,7 @@ except ModuleNotFoundError as error:
         name="torch",
     ) from error
 
+from adamomentum.torch.migrate import lr_from_adam
 from adamomentum.torch.optimizer import AdaMomentum
 
-__all__ = ["AdaMomentum"]
+__all__ = ["AdaMomentum", "lr_from_adam"]

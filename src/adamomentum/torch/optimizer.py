@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
+from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum.torch import _foreach, _single
 from adamomentum.torch._options import check_options
 from adamomentum.torch._slot import HALF, Slot
+from adamomentum.torch.migrate import take_over
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _PARAM_DTYPES = (
     torch.float32,
@@ -118,6 +123,26 @@ class AdaMomentum(Optimizer):
         }
         check_options(defaults)
         super().__init__(params, defaults)
+
+    @classmethod
+    def from_adam(
+        cls, optimizer: Adam | AdamW, *, translate_lr: bool = True, **options: Any
+    ) -> Self:
+        """Continue a run of torch.optim.Adam or AdamW, with its groups, steps and first moments.
+
+        The second moment starts at Adam's times (1-b1)/(1+b1), what it would be for gradients
+        that are noise. With the lr translated likewise, the next step is as long as Adam's would
+        have been; decoupled weight decay is scaled the other way, so that lr * weight_decay stays.
+        `optimizer` is left as it is; learning-rate schedulers are to be made anew.
+
+        Args:
+            optimizer: the live Adam or AdamW.
+            translate_lr: False keeps lr and weight decay, which makes steps 4.36 times as long
+                at b1 = 0.9.
+            options: AdaMomentum's own, for all groups; eps starts at its default, since Adam's
+                means something else.
+        """
+        return take_over(cls, optimizer, translate_lr, options)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, with options of its own where it names them."""
