@@ -36,10 +36,17 @@ def test_floor_of_the_denominator(eps, floor):
 
 def test_first_steps_are_up_to_ten_times_lr():
     lengths = [d[0] for d, _, _ in directions(np.full((50, 1), 0.3))]
-    expected = {1: 10, 2: 6.6, 3: 5.0, 10: 2.2, 50: 1.17}
+    expected = {1: 10, 2: 6.6, 3: 5.0, 5: 3.5, 10: 2.2, 20: 1.54, 50: 1.17}
     for t, times in expected.items():
         assert lengths[t - 1] == pytest.approx(times, rel=0.02), t
     assert all(a > b for a, b in itertools.pairwise(lengths))
+
+
+@pytest.mark.parametrize(("steps", "bound"), [(20, 1.55), (50, 1.17), (100, 1.08)])
+def test_a_warm_up_tames_them(steps, bound):
+    lengths = [d[0] for d, _, _ in directions(np.full((300, 1), 0.3))]
+    warmed = [min(1, t / steps) * length for t, length in enumerate(lengths, 1)]
+    assert bound - 0.02 < max(warmed) < bound
 
 
 def test_first_steps_of_the_torch_optimizer():
@@ -66,17 +73,21 @@ def test_noise_gives_steps_4_36_times_adams():
     params = [torch.zeros(2000, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     ours = AdaMomentum([params[0]], lr=1.0)
     adams = torch.optim.Adam([params[1]], lr=1.0, eps=0.0)
-    lengths = np.zeros(2)
-    for t in range(4000):
+    ratios = []
+    for _ in range(4000):
         noise = torch.from_numpy(random.normal(size=2000))
-        for i, (param, optimizer) in enumerate(zip(params, (ours, adams), strict=True)):
+        lengths = []
+        for param, optimizer in zip(params, (ours, adams), strict=True):
             before = param.detach().clone()
             param.grad = noise
             optimizer.step()
-            if t >= 3000:
-                lengths[i] += (param.detach() - before).abs().mean().item()
+            lengths.append((param.detach() - before).abs().mean().item())
+        ratios.append(lengths[0] / lengths[1])
     assert math.sqrt(1.9 / 0.1) == pytest.approx(4.36, abs=0.005)
-    assert lengths[0] / lengths[1] == pytest.approx(4.36, rel=0.02)
+    assert np.mean(ratios[3000:]) == pytest.approx(4.36, rel=0.02)
+    table = {1: 10.0, 2: 8.3, 3: 7.5, 5: 6.7, 10: 5.8, 20: 5.2, 50: 4.8, 100: 4.6, 1000: 4.38}
+    for t, ratio in table.items():
+        assert ratios[t - 1] == pytest.approx(ratio, rel=0.03), t
 
 
 def test_momentum_of_noise_is_a_nineteenth_of_its_square():
