@@ -34,11 +34,14 @@ def direction(
 
     Args:
         g: gradient at this step. Real: view complex arrays as pairs of reals first.
-        m, v: state before the step; zeros before the first. Keep v, and this arithmetic, in
-            float32 or wider: the default eps is zero in float16.
+        m: average of the gradients before this step; zeros at first.
+        v: average of the squared momenta before this step; zeros at first. Keep it, and this
+            arithmetic, in float32 or wider: the default eps is zero in float16.
         t: number of this step, from 1: a number or an array. An array in float32 costs digits in
             1 - beta2^t: 1e-5 of an early step, and a percent of an early rectified one.
-        beta1, beta2, eps: may differ from step to step, as in the paper's theorems.
+        beta1: decay of m; like the next two, it may differ from step to step, as in the theorems.
+        beta2: decay of v.
+        eps: added to v.
         v_max: largest v so far (zeros before the first step) selects AMSGrad. It holds the
             *uncorrected* v, eps included, as in the authors' code.
         nesterov: look one step ahead in the numerator; the paper's conclusion names it as future
@@ -50,7 +53,7 @@ def direction(
         bias_correction: False omits the two corrections of the last line, as the theorems do.
 
     Returns:
-        direction, m, v, v_max. `v_max` stays None where it was None.
+        The direction and the new m, v and v_max, which stays None where it was None.
     """
     if rectify and v_max is not None:
         raise ValueError("rectify=True ignores the maximum that AMSGrad keeps; use one of the two.")

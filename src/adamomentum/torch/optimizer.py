@@ -31,19 +31,17 @@ _M, _V, _V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
 
 
 class AdaMomentum(Optimizer):
-    r"""Adam whose second moment averages squared *momentum*, with eps inside it.
-
-    .. code-block:: text
+    """Adam whose second moment averages squared *momentum*, with eps inside it.
 
         m_t     = b1 m_{t-1} + (1 - b1) g_t
         v_t     = b2 v_{t-1} + (1 - b2) m_t^2 + eps
         theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
 
-    Algorithm 1 of `Rethinking Adam: A Twofold Exponential Moving Average Approach
-    <https://arxiv.org/abs/2106.11514>`_. It takes the place of :class:`torch.optim.AdamW`, but its
-    lr and eps do not mean the same: at equal lr its steps are up to sqrt((1+b1)/(1-b1)) = 4.36
-    times Adam's where noise dominates, and the first is lr/(1-b1), ten times Adam's. Divide an
-    Adam lr by 4.36 or tune it, and warm it up.
+    Algorithm 1 of "Rethinking Adam: A Twofold Exponential Moving Average Approach"
+    (https://arxiv.org/abs/2106.11514). It takes the place of torch.optim.AdamW, but lr and eps do
+    not mean the same: at equal lr its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where
+    noise dominates, and the first is lr/(1-b1), ten times Adam's. Divide an Adam lr by 4.36 or
+    tune it, and warm it up.
 
     Args:
         params: parameters, named parameters, or groups of them; every option below can be set
@@ -75,7 +73,7 @@ class AdaMomentum(Optimizer):
         stochastic_rounding: round bfloat16 parameters up or down at random, so that updates
             smaller than their last digit are kept on average. Others are not concerned.
 
-    Example:
+    Examples:
         >>> model = torch.nn.Linear(3, 1)
         >>> optimizer = AdaMomentum(model.parameters(), lr=1e-3, weight_decay=1e-2)
         >>> model(torch.ones(2, 3)).sum().backward()
