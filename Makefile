@@ -18,7 +18,7 @@ help:
 
 install: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt src/adamomentum/torch/_cpu.c
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) -e '.[torch,optax,keras,dev]'

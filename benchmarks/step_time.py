@@ -24,6 +24,7 @@ CONTESTANTS = {
     "Adam foreach": lambda params: torch.optim.Adam(params, foreach=True),
     "Adam loop": lambda params: torch.optim.Adam(params, foreach=False),
     "AdaMomentum": lambda params: AdaMomentum(params),
+    "AdaMomentum foreach": lambda params: AdaMomentum(params, foreach=True),
     "AdaMomentum single": lambda params: AdaMomentum(params, foreach=False),
 }
 

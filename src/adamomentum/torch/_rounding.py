@@ -17,11 +17,11 @@ _WORD = 0xFFFFFFFF
 
 
 class Stream(IntEnum):
-    """Which tensor of a parameter is rounded; each draws its own bits."""
+    """Which tensor of a parameter is rounded; each draws its own bits, half a word."""
 
-    PARAM = 0
-    M = 1
-    V = 2
+    M = 0
+    V = 1
+    PARAM = 2
     V_MAX = 3
 
 
@@ -36,7 +36,9 @@ def round_to_bfloat16(value: Tensor, t: Tensor, stream: Stream) -> Tensor:
     """`value` rounded to a neighbour in bfloat16, each with the probability of its nearness."""
     value = value.float()
     position = torch.arange(value.numel(), device=value.device).view(value.shape)
-    noise = _mix(_mix(position & _WORD) ^ _mix(4 * t.long() + stream + (position >> 32))) >> 16
+    word, half = divmod(stream, 2)
+    key = _mix((_mix(2 * t.long() + word) + 0x9E3779B9 * (position >> 32)) & _WORD)
+    noise = (_mix((position & _WORD) ^ key) >> 16 * half) & 0xFFFF
     bits = value.view(torch.int32)
     rounded = ((bits + noise.int()) & ~0xFFFF).view(torch.float32)
     # The bits of a NaN could carry into its sign.

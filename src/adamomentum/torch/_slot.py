@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+# Keys of the state; not Adam's, so that an Adam checkpoint cannot load by mistake.
+M, V, V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
 HALF = (torch.float16, torch.bfloat16)
 
 

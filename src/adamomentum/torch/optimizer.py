@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -11,23 +11,19 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
-from adamomentum.torch import _foreach, _single
-from adamomentum.torch._options import check_options
-from adamomentum.torch._slot import HALF, Slot
+from adamomentum.torch import _foreach, _fused, _single
+from adamomentum.torch._refusals import (
+    check_grad,
+    check_options,
+    check_param,
+    check_state_dict,
+    pairs,
+)
+from adamomentum.torch._slot import V_MAX, M, Slot, V
 from adamomentum.torch.migrate import take_over
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_PARAM_DTYPES = (
-    torch.float32,
-    torch.float64,
-    *HALF,
-    torch.complex32,
-    torch.complex64,
-    torch.complex128,
-)
-_M, _V, _V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
 
 
 class AdaMomentum(Optimizer):
@@ -63,7 +59,8 @@ class AdaMomentum(Optimizer):
         maximize: ascend instead of descend.
         foreach: True or None update lists of tensors at a time wherever that is exact; False
             takes one parameter after the other, which needs less memory and more time.
-        fused: not available yet; None and False are the same.
+        fused: True takes the native kernel for every parameter and is an error where that cannot
+            be; None takes it wherever it is exact, unless `foreach` is given; False never does.
         capturable: keep `step` on the parameters' device, so that the step can be captured in a
             CUDA graph.
         differentiable: let autograd run through the step.
@@ -148,8 +145,8 @@ class AdaMomentum(Optimizer):
         try:
             group = self.param_groups[-1]
             check_options(group)
-            for j, param in enumerate(group["params"]):
-                _check_param(param, group, _name(group, len(self.param_groups) - 1, j))
+            for param in group["params"]:
+                check_param(param, group, len(self.param_groups) - 1)
         except Exception:
             self.param_groups.pop()
             raise
@@ -171,60 +168,37 @@ class AdaMomentum(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._check_grads()
-        for group in self.param_groups:
-            slots = [
-                self._slot(param, group) for param in group["params"] if param.grad is not None
-            ]
+        if self._overflowed():
+            return loss
+        # Everything is looked at before anything is changed, in whichever group a fault is.
+        work = []
+        for i, group in enumerate(self.param_groups):
+            plan, rest = self._gather(group)
+            for param in rest:
+                check_grad(param, group, i, self.state.get(param))
+            work.append((group, plan, rest))
+        for group, plan, rest in work:
+            slots = [self._slot(param, group) for param in rest]
             with torch.set_grad_enabled(group["differentiable"]):
-                _update(slots, group)
+                _update(slots, group, plan)
         return loss
 
-    def _check_grads(self) -> None:
-        """Refuse what no backend can take, before anything is changed in any group."""
-        for i, group in enumerate(self.param_groups):
-            for j, param in enumerate(group["params"]):
-                grad = param.grad
-                if grad is None:
-                    continue
-                if grad.layout is not torch.strided:
-                    raise RuntimeError(
-                        f"AdaMomentum does not support sparse gradients, but that of "
-                        f"{_name(group, i, j)} is {grad.layout}; make it dense (Embedding has "
-                        f"sparse=False) or give that parameter to torch.optim.SparseAdam."
-                    )
-                if grad.shape != param.shape:
-                    raise ValueError(
-                        f"The gradient of {_name(group, i, j)} has shape {tuple(grad.shape)}, "
-                        f"but the parameter has {tuple(param.shape)}."
-                    )
-                if grad.device != param.device:
-                    raise ValueError(
-                        f"The gradient of {_name(group, i, j)} is on {grad.device}, "
-                        f"but the parameter on {param.device}."
-                    )
-                # grad_dtype is the newer torch's own way to ask for another dtype.
-                if grad.dtype != param.dtype and grad.dtype != getattr(param, "grad_dtype", None):
-                    raise TypeError(
-                        f"The gradient of {_name(group, i, j)} is {grad.dtype}, "
-                        f"but the parameter {param.dtype}."
-                    )
-                state = self.state.get(param)
-                if state and (state[_M].shape, state[_M].device) != (param.shape, param.device):
-                    raise ValueError(
-                        f"The state of {_name(group, i, j)} is {tuple(state[_M].shape)} on "
-                        f"{state[_M].device}, but the parameter has become {tuple(param.shape)} on "
-                        f"{param.device}; construct the optimizer after moving or resizing a model."
-                    )
-                if (
-                    param.is_cuda
-                    and not group["capturable"]
-                    and torch.cuda.is_current_stream_capturing()
-                ):
-                    raise RuntimeError(
-                        "A CUDA graph of AdaMomentum.step would repeat one step number for ever; "
-                        "construct the optimizer with capturable=True."
-                    )
+    def _gather(self, group: dict[str, Any]) -> tuple[_fused.Plan | None, list[Tensor]]:
+        """The kernel's plan, where it is wanted, and the parameters it has not taken."""
+        if not _fused.wanted(group):
+            return None, [param for param in group["params"] if param.grad is not None]
+        plan = _fused.Plan(getattr(self, "grad_scale", None))
+        return plan, plan.gather(group, self.state)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """GradScaler's question whether it may leave unscaling and skipping to `step`."""
+        return all(group["fused"] for group in self.param_groups)
+
+    def _overflowed(self) -> bool:
+        """GradScaler's answer, which it leaves here where the step supports scaling."""
+        found_inf = getattr(self, "found_inf", None)
+        return found_inf is not None and bool(found_inf)
 
     def _slot(self, param: Tensor, group: dict[str, Any]) -> Slot:
         """The tensors of one parameter for this step, its state made where there is none."""
@@ -232,14 +206,14 @@ class AdaMomentum(Optimizer):
         if not state:
             device = param.device if group["capturable"] else "cpu"
             state["step"] = torch.zeros((), dtype=torch.float32, device=device)
-        for key in (_M, _V, _V_MAX) if group["amsgrad"] else (_M, _V):
+        for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
             if key not in state:
                 state[key] = torch.zeros_like(
                     param, dtype=_state_dtype(param, group), memory_format=torch.preserve_format
                 )
         grad: Any = param.grad
-        v_max = state[_V_MAX] if group["amsgrad"] else None
-        slot = Slot(param, grad, state[_M], state[_V], v_max, state["step"])
+        v_max = state[V_MAX] if group["amsgrad"] else None
+        slot = Slot(param, grad, state[M], state[V], v_max, state["step"])
         return slot.as_real() if param.is_complex() else slot
 
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -251,11 +225,11 @@ class AdaMomentum(Optimizer):
         loaded: StateDict = {}
 
         def check(_: Optimizer, state_dict: StateDict) -> None:
-            _check_state_dict(state_dict, self.param_groups)
+            check_state_dict(state_dict, self.param_groups)
             loaded.update(state_dict)
 
         def restore(_: Optimizer) -> None:
-            for i, param, group in _pairs(loaded, self.param_groups):
+            for i, param, group in pairs(loaded, self.param_groups):
                 if saved := loaded["state"].get(i):
                     self.state[param] = _own(saved, param, group)
 
@@ -284,8 +258,11 @@ _DEFAULTS = {
 }
 
 
-def _update(slots: list[Slot], group: dict[str, Any]) -> None:
-    """Count the step and hand each slot to the fastest backend that is exact for it."""
+def _update(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) -> None:
+    """Hand each slot to the fastest backend that is exact for it."""
+    if plan is not None:
+        slots = [slot for slot in slots if not plan.take(slot, group)]
+        plan.run(group)
     if not slots:
         return
     with torch.no_grad():
@@ -318,57 +295,3 @@ def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[st
         else:
             own[key] = value
     return own
-
-
-def _name(group: dict[str, Any], i: int, j: int) -> str:
-    """How to call parameter j of group i in a message."""
-    if "param_names" in group:
-        return f"parameter {group['param_names'][j]!r}"
-    return f"parameter {j} of group {i}"
-
-
-def _check_param(param: Tensor, group: dict[str, Any], name: str) -> None:
-    if param.dtype not in _PARAM_DTYPES:
-        raise TypeError(
-            f"AdaMomentum cannot optimize {name}, which is {param.dtype}; pass floating-point or "
-            f"complex parameters only, and leave frozen quantized ones out."
-        )
-    if param.is_complex() and group["state_dtype"] is torch.bfloat16:
-        raise ValueError(
-            f"state_dtype=torch.bfloat16 cannot hold the moments of {name}, which is "
-            f"{param.dtype}; give complex parameters a group with state_dtype=None."
-        )
-
-
-def _pairs(
-    state_dict: StateDict, groups: list[dict[str, Any]]
-) -> Iterator[tuple[int, Tensor, dict[str, Any]]]:
-    """Saved ids with the parameters, and their groups, that they stand for."""
-    for saved, group in zip(state_dict["param_groups"], groups, strict=False):
-        for i, param in zip(saved["params"], group["params"], strict=False):
-            yield i, param, group
-
-
-def _check_state_dict(state_dict: StateDict, groups: list[dict[str, Any]]) -> None:
-    """Refuse the state of another optimizer or of another model; torch checks the counts."""
-    for i, param, _ in _pairs(state_dict, groups):
-        saved = state_dict["state"].get(i)
-        if not saved:
-            continue
-        if "exp_avg_sq" in saved:
-            raise ValueError(
-                "This state_dict was saved by Adam (it holds 'exp_avg_sq'), whose second moment "
-                "is not AdaMomentum's; load it into torch.optim.Adam and take that over with "
-                "AdaMomentum.from_adam(optimizer)."
-            )
-        if missing := {"step", _M, _V} - saved.keys():
-            raise ValueError(
-                f"This state_dict was not saved by AdaMomentum: parameter {i} has "
-                f"{sorted(saved)}, but lacks {sorted(missing)}."
-            )
-        for key in (_M, _V, _V_MAX):
-            if key in saved and saved[key].shape != param.shape:
-                raise ValueError(
-                    f"This state_dict belongs to another model: {key!r} of parameter {i} has "
-                    f"shape {tuple(saved[key].shape)}, but the parameter has {tuple(param.shape)}."
-                )

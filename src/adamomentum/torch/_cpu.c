@@ -1,0 +1,615 @@
+/* AdaMomentum on CPU tensors: one pass over memory, all parameters of a group in one call.
+ *
+ * Nothing here links against torch. Tensors are read through the function table of DLPack's C
+ * exchange API, which torch publishes on its Tensor type; that costs some ten nanoseconds a
+ * tensor, so that every pointer, shape and dtype is read anew at every step and nothing can be
+ * stale. Limited Python API: one build serves every Python from 3.10 on.
+ *
+ * The arithmetic is rule.py's with its scalars gathered, as in _foreach.py:
+ *     m = b1 m + (1-b1) g;  v = b2 v + (1-b2) (k m)^2 + eps
+ *     param = kept param + (a m + b g) / (sqrt(v) scale + shift)
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+/* Chosen when the module is loaded; the first has AVX2, FMA and F16C. */
+#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- DLPack, as far as it is needed: its stable ABI, major version 1 ---- */
+
+typedef struct {
+    void *data;
+    int32_t device_type, device_id, ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} DLTensor;
+
+typedef struct {
+    uint32_t major, minor;
+    void *older;
+    void *allocate, *export_owning, *import_owning;
+    int (*view)(void *object, DLTensor *out);
+    void *stream;
+} DLExchange;
+
+enum { DL_CPU = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
+
+/* ---- one parameter of a plan ---- */
+
+enum Type { F32, F64, BF16, F16, UNSUPPORTED };
+enum Flag { COUPLED = 1, AMSGRAD = 2, NESTEROV = 4, RECTIFY = 8 };
+enum { BLOCK = 1024 };
+
+typedef struct {
+    char *param, *grad, *m, *v, *v_max;
+    float *t;
+    int64_t size;
+    uint8_t param_type, grad_type, state_type;
+    int scalars; /* index into the table of scalars, one for each distinct t */
+    PyObject *alive[6];
+} Record;
+
+typedef struct {
+    double t;
+    double sign, coupled, b1, w1, k, b2, w2, eps, scale, shift, a, b, kept;
+} Scalars;
+
+typedef struct {
+    Record *records;
+    Scalars *scalars;
+    Py_ssize_t size, room;
+    int distinct, scalars_room;
+} Plan;
+
+static const DLExchange *exchange;
+static PyTypeObject *tensor_type, *parameter_type;
+static PyObject *name_grad, *name_m, *name_v, *name_v_max, *name_t, *name_is_neg;
+
+/* ---- arithmetic ---- */
+
+#define ARITHMETIC(REAL, SQRT, NAME)                                                              \
+    INLINE void NAME##_body(int64_t n, REAL *restrict param, const REAL *restrict grad,           \
+                            REAL *restrict m, REAL *restrict v, REAL *restrict v_max,             \
+                            const Scalars *s, const int flags)                                    \
+    {                                                                                             \
+        const REAL sign = s->sign, coupled = s->coupled, b1 = s->b1, w1 = s->w1, k = s->k,        \
+                   b2 = s->b2, w2 = s->w2, eps = s->eps, scale = s->scale, shift = s->shift,      \
+                   a = s->a, b = s->b, kept = s->kept;                                            \
+        for (int64_t i = 0; i < n; i++) {                                                         \
+            REAL g = sign * grad[i];                                                              \
+            if (flags & COUPLED) g += coupled * param[i];                                         \
+            const REAL mi = b1 * m[i] + w1 * g, ki = k * mi;                                      \
+            const REAL vi = b2 * v[i] + w2 * (ki * ki) + eps;                                     \
+            m[i] = mi;                                                                            \
+            v[i] = vi;                                                                            \
+            REAL most = vi;                                                                       \
+            if (flags & AMSGRAD) {                                                                \
+                most = vi <= v_max[i] ? v_max[i] : vi; /* a NaN in v wins */                      \
+                v_max[i] = most;                                                                  \
+            }                                                                                     \
+            REAL root = SQRT(most == 0 ? 1 : most); /* 0/0 becomes 0, as in rule.root */          \
+            root = flags & RECTIFY ? (root + eps) * scale + shift : root * scale;                 \
+            REAL numerator = a * mi;                                                              \
+            if (flags & NESTEROV) numerator += b * g;                                             \
+            param[i] = kept * param[i] + numerator / root;                                        \
+        }                                                                                         \
+    }                                                                                             \
+    CLONES static void NAME(int64_t n, REAL *param, const REAL *grad, REAL *m, REAL *v,           \
+                            REAL *v_max, const Scalars *s, int flags)                             \
+    {                                                                                             \
+        switch (flags) { /* constants, so that each loop is free of branches */                   \
+            CASES(NAME, 0)                                                                        \
+            CASES(NAME, AMSGRAD)                                                                  \
+            CASES(NAME, RECTIFY)                                                                  \
+        }                                                                                         \
+    }
+#define CASE(NAME, FLAGS)                                             \
+    case FLAGS:                                                       \
+        NAME##_body(n, param, grad, m, v, v_max, s, FLAGS);           \
+        break;
+#define CASES(NAME, FLAGS)                                            \
+    CASE(NAME, FLAGS)                                                 \
+    CASE(NAME, ((FLAGS) | COUPLED))                                   \
+    CASE(NAME, ((FLAGS) | NESTEROV))                                  \
+    CASE(NAME, ((FLAGS) | NESTEROV | COUPLED))
+
+ARITHMETIC(float, __builtin_sqrtf, update_f32)
+ARITHMETIC(double, __builtin_sqrt, update_f64)
+
+/* ---- narrow types, a block at a time ---- */
+
+INLINE uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+
+INLINE float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+CLONES static void widen_bf16(int n, const uint16_t *restrict from, float *restrict to)
+{
+    for (int i = 0; i < n; i++) to[i] = float_of((uint32_t)from[i] << 16);
+}
+
+/* Adds noise below the last digit kept: half a unit and ties to even, or random bits. */
+CLONES static void narrow_bf16(int n, const float *restrict from, uint16_t *restrict to,
+                               const uint32_t *restrict random, int shift)
+{
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = bits_of(from[i]);
+        const uint32_t noise =
+            random ? (random[i] >> shift) & 0xFFFF : 0x7FFF + ((bits >> 16) & 1);
+        const uint32_t finite = (bits + noise) >> 16;
+        const uint32_t other = (bits >> 16) | ((bits & 0x7FFFFF) ? 0x40 : 0); /* a quiet NaN */
+        to[i] = (uint16_t)((bits & 0x7F800000) == 0x7F800000 ? other : finite);
+    }
+}
+
+#ifdef __FLT16_MAX__
+CLONES static void widen_f16(int n, const _Float16 *restrict from, float *restrict to)
+{
+    for (int i = 0; i < n; i++) to[i] = (float)from[i];
+}
+
+CLONES static void narrow_f16(int n, const float *restrict from, _Float16 *restrict to)
+{
+    for (int i = 0; i < n; i++) to[i] = (_Float16)from[i];
+}
+#endif
+
+/* The generator of _rounding.py, bit for bit. */
+INLINE uint32_t mix(uint32_t x)
+{
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+CLONES static void draw(int n, int64_t start, double t, uint32_t word, uint32_t *restrict random)
+{
+    const uint32_t step = (uint32_t)(uint64_t)t;
+    const uint32_t key = mix(mix(2 * step + word) + 0x9E3779B9u * (uint32_t)(start >> 32));
+    for (int i = 0; i < n; i++) random[i] = mix((uint32_t)(start + i) ^ key);
+}
+
+static void widen(enum Type type, int n, const char *from, float *to)
+{
+    if (type == F32) memcpy(to, from, (size_t)n * 4);
+    else if (type == BF16) widen_bf16(n, (const uint16_t *)from, to);
+#ifdef __FLT16_MAX__
+    else widen_f16(n, (const _Float16 *)from, to);
+#endif
+}
+
+static void narrow(enum Type type, int n, const float *from, char *to, const uint32_t *random,
+                   int shift)
+{
+    if (type == F32) memcpy(to, from, (size_t)n * 4);
+    else if (type == BF16) narrow_bf16(n, from, (uint16_t *)to, random, shift);
+#ifdef __FLT16_MAX__
+    else narrow_f16(n, from, (_Float16 *)to);
+#endif
+}
+
+static const int width_of[] = {4, 8, 2, 2};
+
+static void update_narrow(const Record *r, int64_t start, int n, const Scalars *s, int flags,
+                          int stochastic)
+{
+    float param[BLOCK], grad[BLOCK], m[BLOCK], v[BLOCK], v_max[BLOCK];
+    uint32_t random[BLOCK];
+    const int64_t p_at = start * width_of[r->param_type], s_at = start * width_of[r->state_type];
+    widen(r->param_type, n, r->param + p_at, param);
+    widen(r->grad_type, n, r->grad + start * width_of[r->grad_type], grad);
+    widen(r->state_type, n, r->m + s_at, m);
+    widen(r->state_type, n, r->v + s_at, v);
+    if (r->v_max) widen(r->state_type, n, r->v_max + s_at, v_max);
+
+    update_f32(n, param, grad, m, v, v_max, s, flags);
+
+    const int round_param = stochastic && r->param_type == BF16;
+    if (r->state_type == BF16) draw(n, start, s->t, 0, random);
+    narrow(r->state_type, n, m, r->m + s_at, random, 0);
+    narrow(r->state_type, n, v, r->v + s_at, random, 16);
+    if (round_param || (r->v_max && r->state_type == BF16)) draw(n, start, s->t, 1, random);
+    narrow(r->param_type, n, param, r->param + p_at, round_param ? random : NULL, 0);
+    if (r->v_max) narrow(r->state_type, n, v_max, r->v_max + s_at, random, 16);
+}
+
+/* Blocks `from` to `to` of one record. */
+static void update(const Record *r, int64_t from, int64_t to, const Scalars *s, int flags,
+                   int stochastic)
+{
+    const int64_t start = from * BLOCK;
+    const int64_t n = (to * BLOCK < r->size ? to * BLOCK : r->size) - start;
+    if (r->param_type == F32 && r->grad_type == F32 && r->state_type == F32)
+        update_f32(n, (float *)r->param + start, (float *)r->grad + start, (float *)r->m + start,
+                   (float *)r->v + start, r->v_max ? (float *)r->v_max + start : NULL, s, flags);
+    else if (r->param_type == F64)
+        update_f64(n, (double *)r->param + start, (double *)r->grad + start,
+                   (double *)r->m + start, (double *)r->v + start,
+                   r->v_max ? (double *)r->v_max + start : NULL, s, flags);
+    else
+        for (int64_t i = start; i < start + n; i += BLOCK)
+            update_narrow(r, i, (int)(start + n - i < BLOCK ? start + n - i : BLOCK), s, flags,
+                          stochastic);
+}
+
+INLINE int64_t blocks_of(const Record *r) { return (r->size + BLOCK - 1) / BLOCK; }
+
+/* All records, each thread a run of neighbouring blocks. */
+static void update_all(const Plan *plan, int flags, int stochastic, int threads)
+{
+    int64_t total = 0;
+    for (Py_ssize_t i = 0; i < plan->size; i++) total += blocks_of(&plan->records[i]);
+    if (threads > total) threads = total > 1 ? (int)total : 1;
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int thread = 0; thread < threads; thread++) {
+        const int64_t first = total * thread / threads, last = total * (thread + 1) / threads;
+        int64_t before = 0;
+        for (Py_ssize_t i = 0; i < plan->size && before < last; i++) {
+            const Record *r = &plan->records[i];
+            const int64_t blocks = blocks_of(r), from = first - before, to = last - before;
+            if (from < blocks)
+                update(r, from > 0 ? from : 0, to < blocks ? to : blocks,
+                       &plan->scalars[r->scalars], flags, stochastic);
+            before += blocks;
+        }
+    }
+}
+
+/* ---- gathering: which tensors may be updated through their pointers ---- */
+
+static enum Type type_of(const DLTensor *t)
+{
+    if (t->lanes != 1) return UNSUPPORTED;
+    if (t->code == DL_FLOAT && t->bits == 32) return F32;
+    if (t->code == DL_FLOAT && t->bits == 64) return F64;
+    if (t->code == DL_BFLOAT && t->bits == 16) return BF16;
+#ifdef __FLT16_MAX__
+    if (t->code == DL_FLOAT && t->bits == 16) return F16;
+#endif
+    return UNSUPPORTED;
+}
+
+/* Reads a plain CPU tensor; anything else, a subclass or a sparse one say, is refused. */
+static int view(PyObject *object, DLTensor *out)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    if (type != tensor_type && type != parameter_type) return 0;
+    if (exchange->view(object, out) != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (out->device_type != DL_CPU) return 0;
+    out->data = (char *)out->data + out->byte_offset;
+    return 1;
+}
+
+/* Row-major (2), dense in another order (1), or with gaps or overlaps (0). */
+static int density(const DLTensor *t)
+{
+    int64_t expected = 1;
+    int d;
+    for (d = t->ndim - 1; d >= 0; d--) {
+        if (t->shape[d] == 0) return 2;
+        if (t->shape[d] == 1) continue;
+        if (!t->strides || t->strides[d] == expected) expected *= t->shape[d];
+        else break;
+    }
+    if (d < 0) return 2;
+    expected = 1;
+    for (int left = t->ndim; left > 0; left--) { /* the next stride must be the product so far */
+        int found = 0;
+        for (d = 0; d < t->ndim && !found; d++) {
+            if (t->shape[d] > 1 && t->strides[d] == expected) {
+                expected *= t->shape[d];
+                found = 1;
+            }
+        }
+        if (!found) break;
+    }
+    int64_t size = 1;
+    for (d = 0; d < t->ndim; d++) size *= t->shape[d];
+    return expected == size;
+}
+
+static int same_layout(const DLTensor *a, const DLTensor *b)
+{
+    if (a->ndim != b->ndim) return 0;
+    int64_t expected = 1;
+    for (int d = a->ndim - 1; d >= 0; d--) {
+        if (a->shape[d] != b->shape[d]) return 0;
+        if (a->shape[d] > 1 && (a->strides ? a->strides[d] : expected) !=
+                                   (b->strides ? b->strides[d] : expected))
+            return 0;
+        expected *= a->shape[d];
+    }
+    return 1;
+}
+
+/* Lazily negated: its memory holds the opposite of its value, which DLPack does not tell. */
+static int is_negated(PyObject *tensor)
+{
+    PyObject *answer = PyObject_CallMethodObjArgs(tensor, name_is_neg, NULL);
+    if (!answer) {
+        PyErr_Clear();
+        return 1;
+    }
+    Py_DECREF(answer);
+    return answer != Py_False;
+}
+
+/* 1 added, 0 not eligible, -1 error. Order: param, grad, m, v, t, v_max or NULL. */
+static int add(Plan *plan, PyObject *const objects[6], int stochastic)
+{
+    DLTensor tensors[6];
+    const int count = objects[5] ? 6 : 5;
+    for (int i = 0; i < count; i++)
+        if (!objects[i] || !view(objects[i], &tensors[i])) return 0;
+    const DLTensor *param = &tensors[0], *t = &tensors[4];
+    const enum Type p = type_of(param), g = type_of(&tensors[1]), s = type_of(&tensors[2]);
+    if (p == UNSUPPORTED || g == UNSUPPORTED || s == UNSUPPORTED || s == F16) return 0;
+    if (p == F64 ? g != F64 || s != F64 : g == F64 || s == F64) return 0;
+    if (g != p && g != F32) return 0;
+    if (type_of(&tensors[3]) != s || (objects[5] && type_of(&tensors[5]) != s)) return 0;
+    if (t->ndim != 0 || type_of(t) != F32 || !t->data) return 0;
+
+    const int dense = density(param);
+    /* Random bits go by the logical position, which is that in memory only row by row. */
+    if (!dense || (dense == 1 && (s == BF16 || (stochastic && p == BF16)))) return 0;
+    int64_t size = 1;
+    for (int d = 0; d < param->ndim; d++) size *= param->shape[d];
+    for (int i = 0; i < count; i++) {
+        if (i != 4 && i != 0 && !same_layout(param, &tensors[i])) return 0;
+        if (size && !tensors[i].data) return 0;
+    }
+    if (is_negated(objects[0]) || is_negated(objects[1])) return 0;
+
+    if (plan->size == plan->room) {
+        const Py_ssize_t room = plan->room ? 2 * plan->room : 64;
+        Record *records = realloc(plan->records, (size_t)room * sizeof(Record));
+        if (!records) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        plan->records = records;
+        plan->room = room;
+    }
+    Record *r = &plan->records[plan->size++];
+    *r = (Record){.param = param->data, .grad = tensors[1].data, .m = tensors[2].data,
+                  .v = tensors[3].data, .v_max = objects[5] ? tensors[5].data : NULL,
+                  .t = t->data, .size = size, .param_type = p, .grad_type = g, .state_type = s};
+    for (int i = 0; i < count; i++) {
+        Py_INCREF(objects[i]);
+        r->alive[i] = objects[i];
+    }
+    return 1;
+}
+
+static void empty(Plan *plan)
+{
+    for (Py_ssize_t i = 0; i < plan->size; i++)
+        for (int j = 0; j < 6; j++) Py_XDECREF(plan->records[i].alive[j]);
+    plan->size = 0;
+}
+
+static Plan *plan_of(PyObject *capsule)
+{
+    if (!exchange) {
+        PyErr_SetString(PyExc_RuntimeError, "bind() comes first");
+        return NULL;
+    }
+    return PyCapsule_GetPointer(capsule, "adamomentum.plan");
+}
+
+static void destroy(PyObject *capsule)
+{
+    Plan *plan = PyCapsule_GetPointer(capsule, "adamomentum.plan");
+    if (!plan) return;
+    empty(plan);
+    free(plan->records);
+    free(plan->scalars);
+    free(plan);
+}
+
+/* ---- what Python sees ---- */
+
+static PyObject *py_bind(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *tensor, *parameter;
+    if (!PyArg_ParseTuple(args, "OOO", &capsule, &tensor, &parameter)) return NULL;
+    const DLExchange *table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (!table) return NULL;
+    if (table->major != 1 || !table->view) {
+        PyErr_SetString(PyExc_ImportError, "torch's DLPack exchange API is of another version");
+        return NULL;
+    }
+    Py_INCREF(tensor);
+    Py_INCREF(parameter);
+    tensor_type = (PyTypeObject *)tensor;
+    parameter_type = (PyTypeObject *)parameter;
+    exchange = table;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_plan(PyObject *module, PyObject *unused)
+{
+    Plan *plan = calloc(1, sizeof(Plan));
+    if (!plan) return PyErr_NoMemory();
+    PyObject *capsule = PyCapsule_New(plan, "adamomentum.plan", destroy);
+    if (!capsule) free(plan);
+    return capsule;
+}
+
+static PyObject *py_gather(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *params, *states;
+    int amsgrad, stochastic;
+    if (!PyArg_ParseTuple(args, "OO!O!pp", &capsule, &PyList_Type, &params, &PyDict_Type, &states,
+                          &amsgrad, &stochastic))
+        return NULL;
+    Plan *plan = plan_of(capsule);
+    if (!plan) return NULL;
+    empty(plan);
+    PyObject *taken = PyList_New(0), *rest = PyList_New(0);
+    if (!taken || !rest) goto failed;
+    for (Py_ssize_t i = 0; i < PyList_Size(params); i++) {
+        PyObject *param = PyList_GetItem(params, i);
+        PyObject *grad = PyObject_GetAttr(param, name_grad);
+        if (!grad) goto failed;
+        int added = 0;
+        if (grad != Py_None) {
+            PyObject *state = PyDict_GetItemWithError(states, param);
+            if (state && PyDict_Check(state)) {
+                PyObject *const objects[6] = {
+                    param,
+                    grad,
+                    PyDict_GetItemWithError(state, name_m),
+                    PyDict_GetItemWithError(state, name_v),
+                    PyDict_GetItemWithError(state, name_t),
+                    amsgrad ? PyDict_GetItemWithError(state, name_v_max) : NULL,
+                };
+                added = amsgrad && !objects[5] ? 0 : add(plan, objects, stochastic);
+            }
+            if (added >= 0 && !PyErr_Occurred())
+                added = PyList_Append(added ? taken : rest, param);
+        }
+        Py_DECREF(grad);
+        if (added < 0 || PyErr_Occurred()) goto failed;
+    }
+    return Py_BuildValue("(NN)", taken, rest);
+failed:
+    empty(plan);
+    Py_XDECREF(taken);
+    Py_XDECREF(rest);
+    return NULL;
+}
+
+static PyObject *py_add(PyObject *module, PyObject *args)
+{
+    PyObject *capsule, *objects[6];
+    int stochastic;
+    if (!PyArg_ParseTuple(args, "O(OOOOOO)p", &capsule, &objects[0], &objects[1], &objects[2],
+                          &objects[3], &objects[5], &objects[4], &stochastic))
+        return NULL;
+    Plan *plan = plan_of(capsule);
+    if (!plan) return NULL;
+    if (objects[5] == Py_None) objects[5] = NULL;
+    const int added = add(plan, objects, stochastic);
+    return added < 0 ? NULL : PyBool_FromLong(added);
+}
+
+/* The scalars of step t: rule.py's remaining() and rectification(), in double. */
+static void fill(Scalars *s, double t, double lr, double b1, double b2, double eps, double decay,
+                 int decoupled, int nesterov, int rectify, int debias, double sign)
+{
+    const double correction1 = 1 - pow(b1, t), decayed = pow(b2, t), correction2 = 1 - decayed;
+    *s = (Scalars){.t = t, .sign = sign, .coupled = decoupled ? 0 : decay, .b1 = b1, .w1 = 1 - b1,
+                   .k = debias ? 1 / correction1 : 1, .b2 = b2, .w2 = 1 - b2, .eps = eps,
+                   .kept = decoupled ? 1 - lr * decay : 1, .scale = 1 / sqrt(correction2)};
+    if (nesterov) {
+        s->a = -lr * b1 / (1 - pow(b1, t + 1));
+        s->b = -lr * (1 - b1) / correction1;
+    } else {
+        s->a = -lr / correction1;
+    }
+    if (rectify) {
+        const double limit = 2 / (1 - b2) - 1, rho = limit - 2 * t * decayed / correction2;
+        if (rho >= 5)
+            s->scale /= sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho));
+        else
+            s->scale = 0, s->shift = 1;
+    }
+}
+
+static PyObject *py_run(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    double lr, b1, b2, eps, decay, sign;
+    int decoupled, amsgrad, nesterov, rectify, debias, stochastic, threads;
+    if (!PyArg_ParseTuple(args, "Oddddddppppppi", &capsule, &lr, &b1, &b2, &eps, &decay, &sign,
+                          &decoupled, &amsgrad, &nesterov, &rectify, &debias, &stochastic,
+                          &threads))
+        return NULL;
+    Plan *plan = plan_of(capsule);
+    if (!plan) return NULL;
+    plan->distinct = 0;
+    for (Py_ssize_t i = 0; i < plan->size; i++) {
+        const double t = (double)*plan->records[i].t + 1;
+        int j = plan->distinct - 1;
+        while (j >= 0 && plan->scalars[j].t != t) j--;
+        if (j < 0) {
+            if (plan->distinct == plan->scalars_room) {
+                const int room = plan->scalars_room ? 2 * plan->scalars_room : 4;
+                Scalars *scalars = realloc(plan->scalars, (size_t)room * sizeof(Scalars));
+                if (!scalars) return PyErr_NoMemory();
+                plan->scalars = scalars;
+                plan->scalars_room = room;
+            }
+            j = plan->distinct++;
+            fill(&plan->scalars[j], t, lr, b1, b2, eps, decay, decoupled, nesterov, rectify,
+                 debias, sign);
+        }
+        plan->records[i].scalars = j;
+    }
+    for (Py_ssize_t i = 0; i < plan->size; i++)
+        *plan->records[i].t = (float)plan->scalars[plan->records[i].scalars].t;
+
+    const int flags = (decay != 0 && !decoupled ? COUPLED : 0) | (amsgrad ? AMSGRAD : 0) |
+                      (nesterov ? NESTEROV : 0) | (rectify ? RECTIFY : 0);
+    PyThreadState *saved = PyEval_SaveThread();
+    update_all(plan, flags, stochastic, threads);
+    PyEval_RestoreThread(saved);
+    empty(plan);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"bind", py_bind, METH_VARARGS, "bind(exchange_api, Tensor, Parameter): once, first"},
+    {"plan", py_plan, METH_NOARGS, "plan(): an empty table of parameters"},
+    {"gather", py_gather, METH_VARARGS,
+     "gather(plan, params, state, amsgrad, stochastic): fill the plan anew with the parameters "
+     "that have a gradient; returns lists of those that are eligible and of those that are not"},
+    {"add", py_add, METH_VARARGS, "add(plan, slot, stochastic): whether the slot was eligible"},
+    {"run", py_run, METH_VARARGS,
+     "run(plan, lr, beta1, beta2, eps, weight_decay, sign, decoupled, amsgrad, nesterov, rectify, "
+     "debias_momentum, stochastic, threads): one step of what the plan holds"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "_cpu", .m_doc = "AdaMomentum on CPU tensors.", .m_size = -1,
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__cpu(void)
+{
+    name_grad = PyUnicode_InternFromString("grad");
+    name_m = PyUnicode_InternFromString("exp_avg");
+    name_v = PyUnicode_InternFromString("exp_avg_momentum_sq");
+    name_v_max = PyUnicode_InternFromString("max_exp_avg_momentum_sq");
+    name_t = PyUnicode_InternFromString("step");
+    name_is_neg = PyUnicode_InternFromString("is_neg");
+    if (!name_grad || !name_m || !name_v || !name_v_max || !name_t || !name_is_neg) return NULL;
+    return PyModule_Create(&definition);
+}
