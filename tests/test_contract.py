@@ -13,6 +13,7 @@ OPTIONS = {
     "foreach": {"foreach": True},
     "single": {"foreach": False},
     "amsgrad": {"amsgrad": True},
+    "amsgrad-foreach": {"amsgrad": True, "foreach": True},
     "coupled": {"decoupled_weight_decay": False},
     "nesterov": {"nesterov": True},
     "rectify": {"rectify": True},
@@ -27,6 +28,7 @@ CASES = [
         Case(name, AdaMomentum, options, error_inputs=ADAM_ERRORS)
         for name, options in OPTIONS.items()
     ),
+    Case("fused", AdaMomentum, {"fused": True}, takes_gaps=False),
     # Torch's error inputs ask for capturable=False, and bfloat16 has no complex counterpart.
     Case("capturable", AdaMomentum, {"capturable": True}),
     Case("small-state", AdaMomentum, {"state_dtype": torch.bfloat16}, takes_complex=False),

@@ -70,13 +70,12 @@ typedef struct {
 typedef struct {
     Record *records;
     Scalars *scalars;
-    Py_ssize_t size, room;
-    int distinct, scalars_room;
+    Py_ssize_t size, room, distinct, scalars_room;
 } Plan;
 
 static const DLExchange *exchange;
 static PyTypeObject *tensor_type, *parameter_type;
-static PyObject *name_grad, *name_m, *name_v, *name_v_max, *name_t, *name_is_neg;
+static PyObject *is_neg, *name_grad, *name_m, *name_v, *name_v_max, *name_t;
 
 /* ---- arithmetic ---- */
 
@@ -256,17 +255,18 @@ static void update(const Record *r, int64_t from, int64_t to, const Scalars *s, 
 
 INLINE int64_t blocks_of(const Record *r) { return (r->size + BLOCK - 1) / BLOCK; }
 
-/* All records, each thread a run of neighbouring blocks. */
-static void update_all(const Plan *plan, int flags, int stochastic, int threads)
+/* Records `start` to `end`, each thread a run of neighbouring blocks. */
+static void update_all(const Plan *plan, Py_ssize_t start, Py_ssize_t end, int flags,
+                       int stochastic, int threads)
 {
     int64_t total = 0;
-    for (Py_ssize_t i = 0; i < plan->size; i++) total += blocks_of(&plan->records[i]);
+    for (Py_ssize_t i = start; i < end; i++) total += blocks_of(&plan->records[i]);
     if (threads > total) threads = total > 1 ? (int)total : 1;
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int thread = 0; thread < threads; thread++) {
         const int64_t first = total * thread / threads, last = total * (thread + 1) / threads;
         int64_t before = 0;
-        for (Py_ssize_t i = 0; i < plan->size && before < last; i++) {
+        for (Py_ssize_t i = start; i < end && before < last; i++) {
             const Record *r = &plan->records[i];
             const int64_t blocks = blocks_of(r), from = first - before, to = last - before;
             if (from < blocks)
@@ -350,13 +350,28 @@ static int same_layout(const DLTensor *a, const DLTensor *b)
 /* Lazily negated: its memory holds the opposite of its value, which DLPack does not tell. */
 static int is_negated(PyObject *tensor)
 {
-    PyObject *answer = PyObject_CallMethodObjArgs(tensor, name_is_neg, NULL);
+    PyObject *answer = PyObject_CallFunctionObjArgs(is_neg, tensor, NULL);
     if (!answer) {
         PyErr_Clear();
         return 1;
     }
     Py_DECREF(answer);
     return answer != Py_False;
+}
+
+/* Makes room for item `index` of a growing array. */
+static int reserve(void **array, Py_ssize_t *room, Py_ssize_t index, size_t width)
+{
+    if (index < *room) return 1;
+    const Py_ssize_t wanted = *room ? 2 * *room : 64;
+    void *grown = realloc(*array, (size_t)wanted * width);
+    if (!grown) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    *array = grown;
+    *room = wanted;
+    return 1;
 }
 
 /* 1 added, 0 not eligible, -1 error. Order: param, grad, m, v, t, v_max or NULL. */
@@ -383,18 +398,9 @@ static int add(Plan *plan, PyObject *const objects[6], int stochastic)
         if (i != 4 && i != 0 && !same_layout(param, &tensors[i])) return 0;
         if (size && !tensors[i].data) return 0;
     }
-    if (is_negated(objects[0]) || is_negated(objects[1])) return 0;
+    if (is_negated(objects[1])) return 0; /* AdaMomentum refuses such parameters */
 
-    if (plan->size == plan->room) {
-        const Py_ssize_t room = plan->room ? 2 * plan->room : 64;
-        Record *records = realloc(plan->records, (size_t)room * sizeof(Record));
-        if (!records) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        plan->records = records;
-        plan->room = room;
-    }
+    if (!reserve((void **)&plan->records, &plan->room, plan->size, sizeof(Record))) return -1;
     Record *r = &plan->records[plan->size++];
     *r = (Record){.param = param->data, .grad = tensors[1].data, .m = tensors[2].data,
                   .v = tensors[3].data, .v_max = objects[5] ? tensors[5].data : NULL,
@@ -444,6 +450,8 @@ static PyObject *py_bind(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ImportError, "torch's DLPack exchange API is of another version");
         return NULL;
     }
+    is_neg = PyObject_GetAttrString(tensor, "is_neg");
+    if (!is_neg) return NULL;
     Py_INCREF(tensor);
     Py_INCREF(parameter);
     tensor_type = (PyTypeObject *)tensor;
@@ -461,12 +469,26 @@ static PyObject *py_plan(PyObject *module, PyObject *unused)
     return capsule;
 }
 
+/* The state of a parameter. States mostly have the order of the parameters, which spares the hash
+ * of the key, a call into Python. */
+static PyObject *find(PyObject *states, PyObject *param, Py_ssize_t *position)
+{
+    PyObject *key, *state;
+    Py_ssize_t next = *position;
+    if (PyDict_Next(states, &next, &key, &state) && key == param) {
+        *position = next;
+        return state;
+    }
+    return PyDict_GetItemWithError(states, param);
+}
+
 static PyObject *py_gather(PyObject *module, PyObject *args)
 {
     PyObject *capsule, *params, *states;
     int amsgrad, stochastic;
-    if (!PyArg_ParseTuple(args, "OO!O!pp", &capsule, &PyList_Type, &params, &PyDict_Type, &states,
-                          &amsgrad, &stochastic))
+    Py_ssize_t position; /* of the iterator over states */
+    if (!PyArg_ParseTuple(args, "OO!O!npp", &capsule, &PyList_Type, &params, &PyDict_Type,
+                          &states, &position, &amsgrad, &stochastic))
         return NULL;
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
@@ -479,7 +501,7 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
         if (!grad) goto failed;
         int added = 0;
         if (grad != Py_None) {
-            PyObject *state = PyDict_GetItemWithError(states, param);
+            PyObject *state = find(states, param, &position);
             if (state && PyDict_Check(state)) {
                 PyObject *const objects[6] = {
                     param,
@@ -497,7 +519,7 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
         Py_DECREF(grad);
         if (added < 0 || PyErr_Occurred()) goto failed;
     }
-    return Py_BuildValue("(NN)", taken, rest);
+    return Py_BuildValue("(NNn)", taken, rest, position);
 failed:
     empty(plan);
     Py_XDECREF(taken);
@@ -542,6 +564,27 @@ static void fill(Scalars *s, double t, double lr, double b1, double b2, double e
     }
 }
 
+/* A parameter may stand in a group twice, and is then updated twice, but not by two threads at
+ * once: moves repetitions behind the others from `start` on, and returns where they begin. The
+ * sign of t, which is never negative, serves as the mark. */
+static Py_ssize_t put_repeated_last(Plan *plan, Py_ssize_t start)
+{
+    Py_ssize_t end = plan->size;
+    for (Py_ssize_t i = start; i < end;) {
+        Record *r = &plan->records[i];
+        if (signbit(*r->t)) {
+            const Record repeated = *r;
+            *r = plan->records[--end];
+            plan->records[end] = repeated;
+        } else {
+            *r->t = -*r->t;
+            i++;
+        }
+    }
+    for (Py_ssize_t i = start; i < end; i++) *plan->records[i].t = -*plan->records[i].t;
+    return end;
+}
+
 static PyObject *py_run(PyObject *module, PyObject *args)
 {
     PyObject *capsule;
@@ -553,33 +596,30 @@ static PyObject *py_run(PyObject *module, PyObject *args)
         return NULL;
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
-    plan->distinct = 0;
-    for (Py_ssize_t i = 0; i < plan->size; i++) {
-        const double t = (double)*plan->records[i].t + 1;
-        int j = plan->distinct - 1;
-        while (j >= 0 && plan->scalars[j].t != t) j--;
-        if (j < 0) {
-            if (plan->distinct == plan->scalars_room) {
-                const int room = plan->scalars_room ? 2 * plan->scalars_room : 4;
-                Scalars *scalars = realloc(plan->scalars, (size_t)room * sizeof(Scalars));
-                if (!scalars) return PyErr_NoMemory();
-                plan->scalars = scalars;
-                plan->scalars_room = room;
-            }
-            j = plan->distinct++;
-            fill(&plan->scalars[j], t, lr, b1, b2, eps, decay, decoupled, nesterov, rectify,
-                 debias, sign);
-        }
-        plan->records[i].scalars = j;
-    }
-    for (Py_ssize_t i = 0; i < plan->size; i++)
-        *plan->records[i].t = (float)plan->scalars[plan->records[i].scalars].t;
-
     const int flags = (decay != 0 && !decoupled ? COUPLED : 0) | (amsgrad ? AMSGRAD : 0) |
                       (nesterov ? NESTEROV : 0) | (rectify ? RECTIFY : 0);
-    PyThreadState *saved = PyEval_SaveThread();
-    update_all(plan, flags, stochastic, threads);
-    PyEval_RestoreThread(saved);
+    for (Py_ssize_t start = 0, end; start < plan->size; start = end) {
+        end = put_repeated_last(plan, start);
+        plan->distinct = 0;
+        for (Py_ssize_t i = start; i < end; i++) {
+            const double t = (double)*plan->records[i].t + 1;
+            Py_ssize_t j = plan->distinct - 1;
+            while (j >= 0 && plan->scalars[j].t != t) j--;
+            if (j < 0) {
+                j = plan->distinct++;
+                if (!reserve((void **)&plan->scalars, &plan->scalars_room, j, sizeof(Scalars)))
+                    return NULL;
+                fill(&plan->scalars[j], t, lr, b1, b2, eps, decay, decoupled, nesterov, rectify,
+                     debias, sign);
+            }
+            plan->records[i].scalars = (int)j;
+        }
+        for (Py_ssize_t i = start; i < end; i++)
+            *plan->records[i].t = (float)plan->scalars[plan->records[i].scalars].t;
+        PyThreadState *saved = PyEval_SaveThread();
+        update_all(plan, start, end, flags, stochastic, threads);
+        PyEval_RestoreThread(saved);
+    }
     empty(plan);
     Py_RETURN_NONE;
 }
@@ -588,8 +628,9 @@ static PyMethodDef methods[] = {
     {"bind", py_bind, METH_VARARGS, "bind(exchange_api, Tensor, Parameter): once, first"},
     {"plan", py_plan, METH_NOARGS, "plan(): an empty table of parameters"},
     {"gather", py_gather, METH_VARARGS,
-     "gather(plan, params, state, amsgrad, stochastic): fill the plan anew with the parameters "
-     "that have a gradient; returns lists of those that are eligible and of those that are not"},
+     "gather(plan, params, state, position, amsgrad, stochastic): fill the plan anew with the "
+     "parameters that have a gradient; returns lists of those that are eligible and of those that "
+     "are not, and the position in the state to continue from"},
     {"add", py_add, METH_VARARGS, "add(plan, slot, stochastic): whether the slot was eligible"},
     {"run", py_run, METH_VARARGS,
      "run(plan, lr, beta1, beta2, eps, weight_decay, sign, decoupled, amsgrad, nesterov, rectify, "
@@ -609,7 +650,6 @@ PyMODINIT_FUNC PyInit__cpu(void)
     name_v = PyUnicode_InternFromString("exp_avg_momentum_sq");
     name_v_max = PyUnicode_InternFromString("max_exp_avg_momentum_sq");
     name_t = PyUnicode_InternFromString("step");
-    name_is_neg = PyUnicode_InternFromString("is_neg");
-    if (!name_grad || !name_m || !name_v || !name_v_max || !name_t || !name_is_neg) return NULL;
+    if (!name_grad || !name_m || !name_v || !name_v_max || !name_t) return NULL;
     return PyModule_Create(&definition);
 }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from adamomentum.torch._slot import Slot
+from adamomentum.torch._slot import M, Slot, state_dtype
 
 
 def _load() -> tuple[Any, str]:
@@ -32,19 +32,24 @@ _cpu, unavailable = _load()
 
 def wanted(group: dict[str, Any]) -> bool:
     """Whether the group's options let the kernel take what it can."""
-    if group["fused"] is None:
-        automatic = group["foreach"] is None and not group["differentiable"]
-        if not automatic or _cpu is None or torch.compiler.is_compiling():
-            return False
-    elif not group["fused"]:
-        return False
-    # The threads of one call must not share a parameter.
-    return len(set(map(id, group["params"]))) == len(group["params"])
+    if group["fused"] is not None:
+        return bool(group["fused"])
+    automatic = group["foreach"] is None and not group["differentiable"]
+    return automatic and _cpu is not None and not torch.compiler.is_compiling()
 
 
 def unavailable_on(device: torch.device) -> str:
     """Why there is no fused backend for tensors of this device, or nothing."""
     return unavailable if device.type == "cpu" else f"there is none for {device.type}"
+
+
+def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | None) -> bool:
+    """Whether the kernel takes a parameter, once it has the state it may not have yet."""
+    moment = state[M] if state else torch.empty_like(param, dtype=state_dtype(param, group))
+    t = state["step"] if state else torch.zeros(())
+    v_max = moment if group["amsgrad"] else None
+    slot = Slot(param, cast(Tensor, param.grad), moment, moment, v_max, t)
+    return Plan(None).take(slot.as_real() if param.is_complex() else slot, group)
 
 
 class Plan:
@@ -55,21 +60,36 @@ class Plan:
         self._params: list[Tensor] = []
         self._scale = 1.0 if grad_scale is None else float(grad_scale)
 
-    def gather(self, group: dict[str, Any], states: Any) -> list[Tensor]:
-        """Take the parameters that have a gradient and are eligible; returns the others."""
+    def gather(
+        self, group: dict[str, Any], states: Any, position: int = 0
+    ) -> tuple[list[Tensor], int]:
+        """Take the parameters that have a gradient and are eligible.
+
+        Returns the others, and the position in `states` from which the next group may look.
+        """
         rest: list[Tensor]
-        self._params, rest = _cpu.gather(
-            self._table, group["params"], states, group["amsgrad"], group["stochastic_rounding"]
+        self._params, rest, position = _cpu.gather(
+            self._table,
+            group["params"],
+            states,
+            position,
+            group["amsgrad"],
+            group["stochastic_rounding"],
         )
-        return rest
+        return rest, position
 
     def take(self, slot: Slot, group: dict[str, Any]) -> bool:
-        """Take one slot, if it is eligible."""
+        """Take one slot, if it is eligible, or would be with a gradient of its layout."""
         slot = _local(slot)
-        if not _cpu.add(self._table, slot, group["stochastic_rounding"]):
-            return False
+        if not self._add(slot, group):
+            grad = torch.empty_like(slot.param, dtype=slot.grad.dtype).copy_(slot.grad)
+            if not self._add(slot._replace(grad=grad), group):
+                return False
         self._params.append(slot.param)
         return True
+
+    def _add(self, slot: Slot, group: dict[str, Any]) -> bool:
+        return bool(_cpu.add(self._table, slot, group["stochastic_rounding"]))
 
     def run(self, group: dict[str, Any]) -> None:
         """Take the step."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim.optimizer import StateDict
 
 from adamomentum.torch import _fused
-from adamomentum.torch._slot import HALF, V_MAX, M, V
+from adamomentum.torch._slot import HALF, V_MAX, M, V, state_dtype
 
 _PARAM_DTYPES = (
     torch.float32,
@@ -151,6 +151,11 @@ def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
             f"state_dtype=torch.bfloat16 cannot hold the moments of {_name(param, group, i)}, "
             f"which is {param.dtype}; give complex parameters a group with state_dtype=None."
         )
+    if param.is_neg():
+        raise ValueError(
+            f"AdaMomentum cannot optimize {_name(param, group, i)}, a lazily negated view; "
+            f"pass parameter.resolve_neg()."
+        )
     if group["fused"] and (reason := _fused.unavailable_on(param.device)):
         raise ValueError(
             f"fused=True cannot be honoured for {_name(param, group, i)}: {reason}; "
@@ -194,6 +199,13 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
         raise RuntimeError(
             "A CUDA graph of AdaMomentum.step would repeat one step number for ever; "
             "construct the optimizer with capturable=True."
+        )
+    if group["fused"] and not _fused.would_take(param, group, state):
+        raise ValueError(
+            f"fused=True cannot be honoured for {_name(param, group, i)}, a {type(param).__name__} "
+            f"of {param.dtype} with strides {param.stride()} and moments of "
+            f"{state_dtype(param, group)}: the kernel takes plain tensors without gaps, and "
+            f"float32 or bfloat16 moments (float64 for float64); leave it at None."
         )
 
 

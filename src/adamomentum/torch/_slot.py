@@ -34,6 +34,12 @@ class Slot(NamedTuple):
         return Slot(real(self.param), grad, real(self.m), real(self.v), v_max, self.t)
 
 
+def state_dtype(param: Tensor, group: dict[str, Any]) -> torch.dtype:
+    """The dtype in which the moments of a parameter are kept."""
+    real = group["state_dtype"] or torch.promote_types(param.dtype.to_real(), torch.float32)
+    return real.to_complex() if param.is_complex() else real
+
+
 def in_graph(group: dict[str, Any]) -> bool:
     """Whether the step may be recorded and replayed, so that its number must stay a tensor."""
     return group["capturable"] or torch.compiler.is_compiling()

@@ -19,7 +19,7 @@ from adamomentum.torch._refusals import (
     check_state_dict,
     pairs,
 )
-from adamomentum.torch._slot import V_MAX, M, Slot, V
+from adamomentum.torch._slot import V_MAX, M, Slot, V, state_dtype
 from adamomentum.torch.migrate import take_over
 
 if TYPE_CHECKING:
@@ -172,8 +172,14 @@ class AdaMomentum(Optimizer):
             return loss
         # Everything is looked at before anything is changed, in whichever group a fault is.
         work = []
+        position = 0
         for i, group in enumerate(self.param_groups):
-            plan, rest = self._gather(group)
+            plan = None
+            if _fused.wanted(group):
+                plan = _fused.Plan(getattr(self, "grad_scale", None))
+                rest, position = plan.gather(group, self.state, position)
+            else:
+                rest = [param for param in group["params"] if param.grad is not None]
             for param in rest:
                 check_grad(param, group, i, self.state.get(param))
             work.append((group, plan, rest))
@@ -182,13 +188,6 @@ class AdaMomentum(Optimizer):
             with torch.set_grad_enabled(group["differentiable"]):
                 _update(slots, group, plan)
         return loss
-
-    def _gather(self, group: dict[str, Any]) -> tuple[_fused.Plan | None, list[Tensor]]:
-        """The kernel's plan, where it is wanted, and the parameters it has not taken."""
-        if not _fused.wanted(group):
-            return None, [param for param in group["params"] if param.grad is not None]
-        plan = _fused.Plan(getattr(self, "grad_scale", None))
-        return plan, plan.gather(group, self.state)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -209,7 +208,7 @@ class AdaMomentum(Optimizer):
         for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
             if key not in state:
                 state[key] = torch.zeros_like(
-                    param, dtype=_state_dtype(param, group), memory_format=torch.preserve_format
+                    param, dtype=state_dtype(param, group), memory_format=torch.preserve_format
                 )
         grad: Any = param.grad
         v_max = state[V_MAX] if group["amsgrad"] else None
@@ -278,11 +277,6 @@ def _update(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) 
     _single.step(rest, group)
 
 
-def _state_dtype(param: Tensor, group: dict[str, Any]) -> torch.dtype:
-    real = group["state_dtype"] or torch.promote_types(param.dtype.to_real(), torch.float32)
-    return real.to_complex() if param.is_complex() else real
-
-
 def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
     """A copy of one parameter's saved state, where and as this optimizer keeps it."""
     own = {}
@@ -291,7 +285,7 @@ def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[st
             device = param.device if group["capturable"] else "cpu"
             own[key] = torch.as_tensor(value, dtype=torch.float32, device=device).clone()
         elif isinstance(value, Tensor):
-            own[key] = value.to(param.device, _state_dtype(param, group)).clone()
+            own[key] = value.to(param.device, state_dtype(param, group)).clone()
         else:
             own[key] = value
     return own

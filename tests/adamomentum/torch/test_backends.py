@@ -22,6 +22,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 HALF_TOLERANCE = {torch.bfloat16: 0.501, torch.float16: 0.501}
 
 BACKENDS = {
+    "fused": {"fused": True},
     "single": {"foreach": False},
     "foreach": {"foreach": True},
     "single-capturable": {"foreach": False, "capturable": True},

@@ -50,7 +50,6 @@ ARGUMENTS = [
     ({"foreach": True, "differentiable": True}, ValueError, "foreach=True and differentiable=True"),
     ({"differentiable": True, "stochastic_rounding": True}, ValueError, "no derivative"),
     ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, "no derivative"),
-    ({"fused": True}, ValueError, "fused=True cannot be honoured"),
     ({"foreach": True, "lr": torch.tensor(0.1)}, ValueError, "lr as a Tensor is not supported"),
 ]
 

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 import adamomentum.torch
 from adamomentum import AdaMomentum
-from adamomentum.torch import _foreach, _single
+from adamomentum.torch import _foreach, _fused, _single
 from tests.contract import feed, gradient, loss_of, network, parameter, train
 
 
@@ -47,7 +47,9 @@ def test_takes_every_positional_argument_of_adamw():
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-@pytest.mark.parametrize("options", [{}, {"foreach": False}, {"capturable": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"foreach": False}, {"capturable": True, "foreach": True}], ids=str
+)
 @pytest.mark.parametrize("decoupled", [True, False])
 def test_tensor_lr(shape, options, decoupled):
     options = {**options, "decoupled_weight_decay": decoupled}
@@ -68,7 +70,9 @@ def test_tensor_lr_is_read_at_every_step():
     assert torch.equal(param, before)
 
 
-@pytest.mark.parametrize("options", [{}, {"capturable": True}, {"nesterov": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"fused": False}, {"capturable": True, "fused": False}, {"nesterov": True}]
+)
 def test_tensor_betas(options):
     number, _ = walked(betas=(0.8, 0.99), **options)
     betas = (torch.tensor([[0.8]], dtype=torch.float64), torch.tensor(0.99, dtype=torch.float64))
@@ -220,9 +224,13 @@ class Calls:
     """Which backend is given how many slots."""
 
     def __init__(self, monkeypatch):
-        self.counts = {"foreach": 0, "single": 0}
+        self.counts = {"fused": 0, "foreach": 0, "single": 0}
         for name, module in (("foreach", _foreach), ("single", _single)):
             monkeypatch.setattr(module, "step", self.counting(name, module.step))
+        run = _fused.Plan.run
+        monkeypatch.setattr(
+            _fused.Plan, "run", lambda plan, group: self.counting_run(plan, group, run)
+        )
 
     def counting(self, name, step):
         def counted(slots, group):
@@ -231,24 +239,35 @@ class Calls:
 
         return counted
 
+    def counting_run(self, plan, group, run):
+        self.counts["fused"] += len(plan._params)
+        run(plan, group)
+
 
 @pytest.mark.parametrize(
     ("options", "backend"),
     [
-        ({}, "foreach"),
+        ({}, "fused"),
+        ({"fused": True}, "fused"),
+        ({"fused": False}, "foreach"),
         ({"foreach": True}, "foreach"),
         ({"foreach": False}, "single"),
-        ({"lr": torch.tensor(0.1)}, "single"),
-        ({"lr": torch.tensor(0.1), "capturable": True}, "foreach"),
-        ({"state_dtype": torch.bfloat16}, "single"),
-        ({"nesterov": True}, "foreach"),
+        ({"lr": torch.tensor(0.1)}, "fused"),
+        ({"lr": torch.tensor(0.1), "fused": False}, "single"),
+        ({"lr": torch.tensor(0.1), "capturable": True, "foreach": True}, "foreach"),
+        ({"betas": (torch.tensor(0.9), torch.tensor(0.99))}, "fused"),
+        ({"state_dtype": torch.bfloat16}, "fused"),
+        ({"state_dtype": torch.float64}, "foreach"),
+        ({"state_dtype": torch.bfloat16, "fused": False}, "single"),
+        ({"nesterov": True}, "fused"),
+        ({"nesterov": True, "capturable": True, "fused": False}, "single"),
     ],
     ids=str,
 )
 def test_choice_of_backend(options, backend, monkeypatch):
     calls = Calls(monkeypatch)
-    walked(steps=1, **options)
-    assert calls.counts == {"foreach": 0, "single": 0, backend: 1}
+    walked(steps=2, **options)
+    assert calls.counts == {"fused": 0, "foreach": 0, "single": 0, backend: 2}
 
 
 class Subclass(torch.Tensor):
@@ -256,7 +275,7 @@ class Subclass(torch.Tensor):
 
 
 def test_backends_share_a_step(monkeypatch):
-    """Tensors that lists cannot take go one by one, in the same step, to the same result."""
+    """What one backend cannot take goes to the next, in the same step, to the same result."""
     calls = Calls(monkeypatch)
 
     def run(**options):
@@ -266,13 +285,15 @@ def test_backends_share_a_step(monkeypatch):
             torch.nn.Parameter(parameter(5).detach().as_subclass(Subclass)),
             parameter(6, dtype=torch.float64),
             torch.nn.Parameter(torch.complex(parameter(2).detach(), parameter(2).detach())),
+            torch.nn.Parameter(parameter(6, 6).detach()[::2, ::2]),
+            parameter(0, 3),
         ]
         optimizer = AdaMomentum(params, lr=1e-2, weight_decay=0.1, **options)
-        feed(optimizer, params, range(50))
+        feed(optimizer, params, range(300))
         return [param.detach().clone() for param in params]
 
     mixed = run()
-    assert calls.counts == {"foreach": 200, "single": 50}
+    assert calls.counts == {"fused": 5 * 300, "foreach": 300, "single": 300}
     for a, b in zip(mixed, run(foreach=False), strict=True):
         torch.testing.assert_close(a, b)
 

@@ -58,9 +58,9 @@ def options(draw):
 @given(st.lists(tensors(), min_size=1, max_size=4), options(), st.integers(0, 100))
 def test_backends_agree(starts, options, seed):
     results = []
-    for foreach in (False, True):
+    for backend in ({"foreach": False}, {"foreach": True}, {}):
         params = [torch.nn.Parameter(t.clone(memory_format=torch.preserve_format)) for t in starts]
-        optimizer = AdaMomentum(params, foreach=foreach, **options)
+        optimizer = AdaMomentum(params, **backend, **options)
         generator = torch.Generator().manual_seed(seed)
         for step in range(4):
             for i, param in enumerate(params):
@@ -74,8 +74,10 @@ def test_backends_agree(starts, options, seed):
             for p, grad in zip((p for p in params if p.grad is not None), before, strict=True):
                 assert torch.equal(p.grad, grad)
         results.append((params, optimizer))
-    (singles, one), (listed, other) = results
-    for a, b in zip(singles, listed, strict=True):
+    singles, one = results[0]
+    for (a, b), other in (
+        (pair, other) for others, other in results[1:] for pair in zip(singles, others, strict=True)
+    ):
         tolerance = TOLERANCE[a.dtype]
         assert a.isfinite().all()
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance * 1e-2)
