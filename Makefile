@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 # One thread per test process: two pools on the same cores slow torch down many times.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 
-.PHONY: help install check test bench docs clean
+.PHONY: help install lint check test bench docs clean
 
 help:
 	@echo "make test     everything: lint, types, all tests"
@@ -46,4 +46,4 @@ docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site build dist src/*.egg-info src/adamomentum/torch/*.so .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ Two things differ from Adam: v averages squared *momentum*, and eps is part of v
 every step, so that nothing is added outside the root.
 
 This module imports nothing and uses operators only. Python floats, NumPy, torch and JAX arrays
-(and so Keras variables on either backend) all pass through the same lines. The learning rate and
+(and so Keras tensors on these backends) all pass through the same lines. The learning rate and
 weight decay are the caller's: `theta = theta - lr * direction`.
 """
 
@@ -38,7 +38,7 @@ def direction(
         v: average of the squared momenta before this step; zeros at first. Keep it, and this
             arithmetic, in float32 or wider: the default eps is zero in float16.
         t: number of this step, from 1: a number or an array. An array in float32 costs digits in
-            1 - beta2^t: 1e-5 of an early step, and a percent of an early rectified one.
+            1 - beta2^t: at 0.999 1e-5 of an early step, and a percent of an early rectified one.
         beta1: decay of m; like the next two, it may differ from step to step, as in the theorems.
         beta2: decay of v.
         eps: added to v.
@@ -50,7 +50,8 @@ def direction(
             outside the root. Not with `v_max`.
         debias_momentum: v averages the bias-corrected momentum, so that the first step is lr
             instead of lr / (1 - beta1), ten times that; late steps are unchanged. Not in the paper.
-        bias_correction: False omits the two corrections of the last line, as the theorems do.
+        bias_correction: False omits the two corrections of the last line, as the paper's theorems
+            do; for checking them, not for training.
 
     Returns:
         The direction and the new m, v and v_max, which stays None where it was None.
@@ -88,8 +89,8 @@ def remaining(beta, t):
 def root(v):
     """sqrt(v), and 1 where v is 0.
 
-    v is 0 only with eps = 0 and no gradient yet; m is 0 there too, and the update is 0, not 0/0.
-    The one is added under the root so that the derivative is finite as well.
+    v is 0 only where eps is and there was no momentum whose square is not 0 yet; then m is 0, or as
+    good as, and so is m / 1. Added under the root, the one keeps the derivative finite as well.
     """
     return (v + (v == 0)) ** 0.5
 

@@ -13,6 +13,7 @@
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static PyObject *is_neg, *name_grad, *name_m, *name_v, *name_v_max, *name_t;
 
 /* ---- arithmetic ---- */
 
-#define ARITHMETIC(REAL, SQRT, NAME)                                                              \
+#define ARITHMETIC(REAL, MOST, SQRT, NAME)                                                        \
     INLINE void NAME##_body(int64_t n, REAL *restrict param, const REAL *restrict grad,           \
                             REAL *restrict m, REAL *restrict v, REAL *restrict v_max,             \
                             const Scalars *s, const int flags)                                    \
@@ -100,7 +101,12 @@ static PyObject *is_neg, *name_grad, *name_m, *name_v, *name_v_max, *name_t;
                 v_max[i] = most;                                                                  \
             }                                                                                     \
             REAL root = SQRT(most == 0 ? 1 : most); /* 0/0 becomes 0, as in rule.root */          \
-            root = flags & RECTIFY ? (root + eps) * scale + shift : root * scale;                 \
+            if (flags & RECTIFY) { /* before it sets in, scale is 0, and inf * 0 would be NaN */  \
+                root = root < MOST ? root : MOST;                                                 \
+                root = (root + eps) * scale + shift;                                              \
+            } else {                                                                              \
+                root *= scale;                                                                    \
+            }                                                                                     \
             REAL numerator = a * mi;                                                              \
             if (flags & NESTEROV) numerator += b * g;                                             \
             param[i] = kept * param[i] + numerator / root;                                        \
@@ -125,8 +131,8 @@ static PyObject *is_neg, *name_grad, *name_m, *name_v, *name_v_max, *name_t;
     CASE(NAME, ((FLAGS) | NESTEROV))                                  \
     CASE(NAME, ((FLAGS) | NESTEROV | COUPLED))
 
-ARITHMETIC(float, __builtin_sqrtf, update_f32)
-ARITHMETIC(double, __builtin_sqrt, update_f64)
+ARITHMETIC(float, FLT_MAX, __builtin_sqrtf, update_f32)
+ARITHMETIC(double, DBL_MAX, __builtin_sqrt, update_f64)
 
 /* ---- narrow types, a block at a time ---- */
 

@@ -1,7 +1,7 @@
 """Over lists of tensors: a few calls per step instead of a few per parameter.
 
-Every line works in place, so that at most one list of intermediates is alive at a time. The
-formula is rule.py's with its scalars gathered: direction = (a m + b g) / (sqrt(v) scale + shift).
+At most one list of intermediates is alive at a time. The formula is rule.py's with its scalars
+gathered: param += (a m + b g) / (sqrt(v) scale + shift), where rectify adds eps to sqrt(v).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Scalars: TypeAlias = Any
 
 
 class Weights(NamedTuple):
-    """The scalars of one step. a and b carry -lr: param += (a m + b g) / (root scale + shift)."""
+    """The scalars of one step; a and b carry -lr."""
 
     correction1: Scalars
     a: Scalars
@@ -38,7 +38,7 @@ def supports(slot: Slot, group: dict[str, Any]) -> bool:
         return False
     if any(isinstance(beta, Tensor) for beta in group["betas"]):
         return False
-    # The look-ahead would need a second list where the scalars or the sum are not in place.
+    # In a graph, or summing in float32, the look-ahead would need a second list.
     if group["nesterov"] and (in_graph(group) or slot.param.dtype in HALF):
         return False
     if isinstance(group["lr"], Tensor):
@@ -49,18 +49,20 @@ def supports(slot: Slot, group: dict[str, Any]) -> bool:
 def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
     alike = defaultdict(list)
     for slot in slots:
-        alike[slot.param.device, slot.param.dtype, slot.grad.dtype, slot.m.dtype].append(slot)
+        param, grad, m = slot[:3]
+        alike[type(param), param.device, param.dtype, grad.dtype, m.dtype].append(slot)
     for batch in alike.values():
-        _update(batch, group)
+        _update_batch(batch, group)
 
 
-def _update(slots: list[Slot], group: dict[str, Any]) -> None:
+def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
     params, grads, ms, vs, v_maxs, ts = map(list, zip(*slots, strict=True))
     lr, decay, eps = scalar(group["lr"]), group["weight_decay"], group["eps"]
     beta1, beta2 = group["betas"]
     sign = -1.0 if group["maximize"] else 1.0
     coupled = 0.0 if group["decoupled_weight_decay"] else decay
     kept = 1.0 if not decay or coupled else 1 - lr * decay
+    torch._foreach_add_(ts, 1)
     weights = _weights(ts, group)
 
     torch._foreach_mul_(ms, beta1)
@@ -82,6 +84,7 @@ def _update(slots: list[Slot], group: dict[str, Any]) -> None:
             root.masked_fill_(root == 0, 1.0)
     if group["rectify"]:
         torch._foreach_add_(roots, eps)
+        torch._foreach_clamp_max_(roots, torch.finfo(roots[0].dtype).max)  # inf * 0 is no 0
     torch._foreach_mul_(roots, weights.scale)
     if group["rectify"]:
         torch._foreach_add_(roots, weights.shift)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from adamomentum.torch._slot import M, Slot, state_dtype
+from adamomentum.torch._slot import M, Slot, local, state_dtype
 
 
 def _load() -> tuple[Any, str]:
@@ -49,7 +49,7 @@ def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | Non
     t = state["step"] if state else torch.zeros(())
     v_max = moment if group["amsgrad"] else None
     slot = Slot(param, cast(Tensor, param.grad), moment, moment, v_max, t)
-    return Plan(None).take(slot.as_real() if param.is_complex() else slot, group)
+    return Plan(None).take(local(slot.as_real() if param.is_complex() else slot), group)
 
 
 class Plan:
@@ -80,7 +80,6 @@ class Plan:
 
     def take(self, slot: Slot, group: dict[str, Any]) -> bool:
         """Take one slot, if it is eligible, or would be with a gradient of its layout."""
-        slot = _local(slot)
         if not self._add(slot, group):
             grad = torch.empty_like(slot.param, dtype=slot.grad.dtype).copy_(slot.grad)
             if not self._add(slot._replace(grad=grad), group):
@@ -112,13 +111,3 @@ class Plan:
             group["stochastic_rounding"],
             torch.get_num_threads(),
         )
-
-
-def _local(slot: Slot) -> Slot:
-    """This process's part of a slot of DTensors that are laid out alike."""
-    tensors: list[Any] = [x for x in slot[:5] if x is not None]
-    placements = {getattr(x, "placements", None) for x in tensors}
-    if None in placements or len(placements) > 1:
-        return slot
-    param, grad, m, v, *v_max = (x.to_local() for x in tensors)
-    return Slot(param, grad, m, v, v_max[0] if v_max else None, slot.t)

@@ -59,9 +59,17 @@ def check_options(options: dict[str, Any]) -> None:
     for name in ("foreach", "fused"):
         if not (options[name] is None or isinstance(options[name], bool)):
             raise TypeError(f"{name} must be True, False or None, but is {options[name]!r}.")
-    _check_state_dtype(options["state_dtype"])
-    _check_together(options)
-    options.update(lr=lr, eps=eps, weight_decay=decay, betas=betas)
+    dtype = _state_dtype(options["state_dtype"])
+    check_together(options)
+    options.update(lr=lr, eps=eps, weight_decay=decay, betas=betas, state_dtype=dtype)
+
+
+def check_running(group: dict[str, Any]) -> None:
+    """Refuse what schedulers and users may have put into a group since it was checked."""
+    if math.isnan(_value(_number("lr", group["lr"], tensor=True))):
+        raise ValueError(f"Invalid learning rate: {group['lr']} (lr must be a number).")
+    _betas(group["betas"])
+    check_together(group)
 
 
 def _number(name: str, value: Any, tensor: bool = False) -> Any:
@@ -71,7 +79,7 @@ def _number(name: str, value: Any, tensor: bool = False) -> Any:
                 f"Tensor {name} must be 1-element, but has shape {tuple(value.shape)}."
             )
         return value
-    if not isinstance(value, Real):
+    if not isinstance(value, Real) or isinstance(value, bool):
         kind = "a number or a 1-element tensor" if tensor else "a number"
         raise TypeError(f"{name} must be {kind}, but is {value!r}.")
     return float(value)
@@ -95,19 +103,24 @@ def _betas(betas: Any) -> tuple[Any, Any]:
     return first, second
 
 
-def _check_state_dtype(dtype: Any) -> None:
-    if dtype is None or dtype in (torch.float32, torch.float64, torch.bfloat16):
-        return
+def _state_dtype(dtype: Any) -> str | None:
+    """The dtype's name, since torch's distributed checkpoints take no dtype in a group."""
+    if isinstance(dtype, str):
+        dtype = getattr(torch, dtype, dtype)
+    if dtype is None:
+        return None
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"state_dtype must be a torch.dtype or None, but is {dtype!r}.")
-    reason = " (eps=1e-16 is zero in float16)" if dtype is torch.float16 else ""
-    raise ValueError(
-        f"state_dtype={dtype} is not supported{reason}; "
-        "use torch.float32, torch.float64, torch.bfloat16 or None."
-    )
+    if dtype not in (torch.float32, torch.float64, torch.bfloat16):
+        reason = " (eps=1e-16 is zero in float16)" if dtype is torch.float16 else ""
+        raise ValueError(
+            f"state_dtype={dtype} is not supported{reason}; "
+            "use torch.float32, torch.float64, torch.bfloat16 or None."
+        )
+    return str(dtype).removeprefix("torch.")
 
 
-def _check_together(options: dict[str, Any]) -> None:
+def check_together(options: dict[str, Any]) -> None:
     """Options that are fine alone and not in company."""
     if options["amsgrad"] and options["rectify"]:
         raise ValueError(
@@ -121,7 +134,7 @@ def _check_together(options: dict[str, Any]) -> None:
                 f"run through that backend; leave {flag} at None."
             )
     if options["differentiable"] and (
-        options["stochastic_rounding"] or options["state_dtype"] is torch.bfloat16
+        options["stochastic_rounding"] or options["state_dtype"] in (torch.bfloat16, "bfloat16")
     ):
         raise ValueError(
             "differentiable=True contradicts stochastic rounding (stochastic_rounding=True or "
@@ -146,7 +159,7 @@ def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
             f"AdaMomentum cannot optimize {_name(param, group, i)}, which is {param.dtype}; pass "
             f"floating-point or complex parameters only, and leave frozen quantized ones out."
         )
-    if param.is_complex() and group["state_dtype"] is torch.bfloat16:
+    if param.is_complex() and group["state_dtype"] == "bfloat16":
         raise ValueError(
             f"state_dtype=torch.bfloat16 cannot hold the moments of {_name(param, group, i)}, "
             f"which is {param.dtype}; give complex parameters a group with state_dtype=None."
@@ -189,11 +202,18 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
             f"The gradient of {_name(param, group, i)} is {grad.dtype}, "
             f"but the parameter {param.dtype}."
         )
-    if state and (state[M].shape, state[M].device) != (param.shape, param.device):
+    for key in (M, V, V_MAX):
+        moment = (state or {}).get(key, grad)
+        if (moment.shape, moment.device) != (param.shape, param.device):
+            raise ValueError(
+                f"{key!r} of {_name(param, group, i)} is {tuple(moment.shape)} on "
+                f"{moment.device}, but the parameter has become {tuple(param.shape)} on "
+                f"{param.device}; construct the optimizer after moving or resizing a model."
+            )
+    if any(n > 1 and step == 0 for n, step in zip(param.shape, param.stride(), strict=True)):
         raise ValueError(
-            f"The state of {_name(param, group, i)} is {tuple(state[M].shape)} on "
-            f"{state[M].device}, but the parameter has become {tuple(param.shape)} on "
-            f"{param.device}; construct the optimizer after moving or resizing a model."
+            f"{_name(param, group, i)} is expanded: several of its elements share one place in "
+            f"memory; pass parameter.contiguous()."
         )
     if param.is_cuda and not group["capturable"] and torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
@@ -217,29 +237,52 @@ def _name(param: Tensor, group: dict[str, Any], i: int) -> str:
     return f"parameter {j} of group {i}"
 
 
-def check_state_dict(state_dict: StateDict, groups: list[dict[str, Any]]) -> None:
+def check_state_dict(
+    state_dict: StateDict, groups: list[dict[str, Any]], defaults: dict[str, Any]
+) -> None:
     """Refuse the state of another optimizer or of another model; torch checks the counts."""
+    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
+        what = sorted(map(str, state_dict))[:5] if isinstance(state_dict, dict) else state_dict
+        raise ValueError(
+            f"load_state_dict takes what optimizer.state_dict() returned, with the keys 'state' "
+            f"and 'param_groups', but was given {what!r}."
+        )
+    ids = {i for group in state_dict["param_groups"] for i in group["params"]}
+    if state_dict["state"] and not ids & state_dict["state"].keys():
+        raise ValueError(
+            f"This state_dict is inconsistent: its groups list parameters {list(ids)[:3]}, "
+            f"but its state belongs to {list(state_dict['state'])[:3]}."
+        )
     for i, param, _ in pairs(state_dict, groups):
         saved = state_dict["state"].get(i)
         if not saved:
             continue
         if "exp_avg_sq" in saved:
             raise ValueError(
-                "This state_dict was saved by Adam (it holds 'exp_avg_sq'), whose second moment "
-                "is not AdaMomentum's; load it into torch.optim.Adam and take that over with "
-                "AdaMomentum.from_adam(optimizer)."
+                "This state_dict was saved by Adam or a relative (it holds 'exp_avg_sq'), whose "
+                "second moment is not AdaMomentum's; load one of Adam or AdamW into its own class "
+                "and take that over with AdaMomentum.from_adam(optimizer)."
             )
         if missing := {"step", M, V} - saved.keys():
             raise ValueError(
                 f"This state_dict was not saved by AdaMomentum: parameter {i} has "
                 f"{sorted(saved)}, but lacks {sorted(missing)}."
             )
-        for key in (M, V, V_MAX):
-            if key in saved and saved[key].shape != param.shape:
+        step = saved["step"]
+        if not (isinstance(step, Real) or (isinstance(step, Tensor) and step.numel() == 1)):
+            raise ValueError(f"'step' of parameter {i} must be one number, but is {step!r}.")
+        for key in {M, V, V_MAX} & saved.keys():
+            kind = "complex" if param.is_complex() else "floating-point"
+            moment = saved[key]
+            if not isinstance(moment, Tensor) or moment.is_complex() != param.is_complex():
+                raise ValueError(f"{key!r} of parameter {i} must be a {kind} tensor.")
+            if moment.shape != param.shape:
                 raise ValueError(
                     f"This state_dict belongs to another model: {key!r} of parameter {i} has "
-                    f"shape {tuple(saved[key].shape)}, but the parameter has {tuple(param.shape)}."
+                    f"shape {tuple(moment.shape)}, but the parameter has {tuple(param.shape)}."
                 )
+    for group in state_dict["param_groups"]:
+        check_options({**defaults, **group})
 
 
 def pairs(

@@ -14,10 +14,12 @@ from adamomentum.torch._slot import Slot, in_graph, precise, scalar
 
 def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
     for slot in slots:
-        _update(slot, group)
+        with torch.no_grad():
+            slot.t.add_(1)
+        _update_one(slot, group)
 
 
-def _update(slot: Slot, group: dict[str, Any]) -> None:
+def _update_one(slot: Slot, group: dict[str, Any]) -> None:
     lr, decay = scalar(group["lr"]), group["weight_decay"]
     beta1, beta2 = map(scalar, group["betas"])
     wide = torch.promote_types(torch.promote_types(slot.param.dtype, slot.m.dtype), torch.float32)

@@ -15,7 +15,7 @@ HALF = (torch.float16, torch.bfloat16)
 class Slot(NamedTuple):
     """The tensors of one parameter, all real.
 
-    A backend is a function `step(slots, group)` that updates param, m, v and v_max in place.
+    A backend is a function `step(slots, group)` that updates all but grad in place.
     """
 
     param: Tensor
@@ -23,7 +23,7 @@ class Slot(NamedTuple):
     m: Tensor
     v: Tensor
     v_max: Tensor | None  # only with amsgrad
-    t: Tensor  # number of this step, counted already; on the CPU unless capturable
+    t: Tensor  # number of steps so far, to be counted up; on the CPU unless capturable
 
     def as_real(self) -> Slot:
         """A complex slot as pairs of reals that share its memory."""
@@ -34,10 +34,25 @@ class Slot(NamedTuple):
         return Slot(real(self.param), grad, real(self.m), real(self.v), v_max, self.t)
 
 
+def local(slot: Slot) -> Slot:
+    """This process's part of DTensors that are laid out alike: the step is elementwise."""
+    tensors: list[Any] = [x for x in slot[:5] if x is not None]
+    placements = {getattr(x, "placements", None) for x in tensors}
+    if None in placements or len(placements) > 1:
+        return slot
+    param, grad, m, v, *v_max = (x.to_local() for x in tensors)
+    return Slot(param, grad, m, v, v_max[0] if v_max else None, slot.t)
+
+
 def state_dtype(param: Tensor, group: dict[str, Any]) -> torch.dtype:
-    """The dtype in which the moments of a parameter are kept."""
-    real = group["state_dtype"] or torch.promote_types(param.dtype.to_real(), torch.float32)
-    return real.to_complex() if param.is_complex() else real
+    """The dtype in which the moments of a parameter start."""
+    is_complex = param.is_complex()
+    if group["state_dtype"] is not None:
+        real: torch.dtype = getattr(torch, group["state_dtype"])
+    else:
+        real = param.dtype.to_real() if is_complex else param.dtype
+        real = torch.float32 if real in HALF else real
+    return real.to_complex() if is_complex else real
 
 
 def in_graph(group: dict[str, Any]) -> bool:
@@ -46,7 +61,7 @@ def in_graph(group: dict[str, Any]) -> bool:
 
 
 def precise(t: Tensor) -> Tensor:
-    """t in float64, because 1 - b2^t loses four digits in float32; MPS has nothing wider."""
+    """t in float64, because 1 - b2^t loses digits in float32; MPS has nothing wider."""
     return t if t.device.type == "mps" else t.double()
 
 

@@ -16,10 +16,11 @@ from adamomentum.torch._refusals import (
     check_grad,
     check_options,
     check_param,
+    check_running,
     check_state_dict,
     pairs,
 )
-from adamomentum.torch._slot import V_MAX, M, Slot, V, state_dtype
+from adamomentum.torch._slot import V_MAX, M, Slot, V, local, state_dtype
 from adamomentum.torch.migrate import take_over
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class AdaMomentum(Optimizer):
         params: parameters, named parameters, or groups of them; every option below can be set
             per group.
         lr: learning rate, a float or a 1-element tensor.
-        betas: decay rates of the average of the gradient and of the average of its square.
+        betas: decay rates of the average of the gradient and of that of the squared momentum.
         eps: added to the second moment at every step, which makes the smallest denominator
             sqrt(eps / (1 - b2)): 3e-7 for the default, 3e-3 for 1e-8. Adam's values do not carry
             over.
@@ -127,15 +128,18 @@ class AdaMomentum(Optimizer):
 
         The second moment starts at Adam's times (1-b1)/(1+b1), what it would be for gradients
         that are noise. With the lr translated likewise, the next step is as long as Adam's would
-        have been; decoupled weight decay is scaled the other way, so that lr * weight_decay stays.
-        `optimizer` is left as it is; learning-rate schedulers are to be made anew.
+        have been, unless gradients are so small (1e-6 and below) that the default eps counts;
+        decoupled weight decay is scaled the other way, so that lr * weight_decay stays. An Adam
+        that has not stepped yet becomes a fresh AdaMomentum, with its long first steps.
+        `optimizer` is left as it is.
 
         Args:
             optimizer: the live Adam or AdamW.
             translate_lr: False keeps lr and weight decay, which makes steps 4.36 times as long
                 at b1 = 0.9.
-            options: AdaMomentum's own, for all groups; eps starts at its default, since Adam's
-                means something else.
+            options: AdaMomentum's own, for all groups, taken as they are: an lr given here is not
+                translated, nor is weight decay then. eps starts at its default, since Adam's means
+                something else.
         """
         return take_over(cls, optimizer, translate_lr, options)
 
@@ -180,13 +184,14 @@ class AdaMomentum(Optimizer):
                 rest, position = plan.gather(group, self.state, position)
             else:
                 rest = [param for param in group["params"] if param.grad is not None]
+            check_running(group)
             for param in rest:
                 check_grad(param, group, i, self.state.get(param))
             work.append((group, plan, rest))
         for group, plan, rest in work:
             slots = [self._slot(param, group) for param in rest]
             with torch.set_grad_enabled(group["differentiable"]):
-                _update(slots, group, plan)
+                _dispatch(slots, group, plan)
         return loss
 
     @property
@@ -204,7 +209,8 @@ class AdaMomentum(Optimizer):
         state = self.state[param]
         if not state:
             device = param.device if group["capturable"] else "cpu"
-            state["step"] = torch.zeros((), dtype=torch.float32, device=device)
+            # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
+            state["step"] = torch.tensor(0.0, dtype=torch.float32, device=device)
         for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
             if key not in state:
                 state[key] = torch.zeros_like(
@@ -213,24 +219,28 @@ class AdaMomentum(Optimizer):
         grad: Any = param.grad
         v_max = state[V_MAX] if group["amsgrad"] else None
         slot = Slot(param, grad, state[M], state[V], v_max, state["step"])
-        return slot.as_real() if param.is_complex() else slot
+        slot = slot.as_real() if param.is_complex() else slot
+        return slot if group["differentiable"] else local(slot)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from what `state_dict` returned, bit for bit.
 
-        Moments keep their own dtype (torch would cast them to the parameter's) and are copied,
-        not shared with `state_dict`. Options the dictionary does not know get their defaults.
+        Moments keep the dtype they were saved in (torch would cast them to the parameter's) and
+        are copied, not shared with `state_dict`. Options the dictionary does not know get their
+        defaults.
         """
+        check_state_dict(state_dict, self.param_groups, _DEFAULTS)
         loaded: StateDict = {}
 
         def check(_: Optimizer, state_dict: StateDict) -> None:
-            check_state_dict(state_dict, self.param_groups)
+            check_state_dict(state_dict, self.param_groups, _DEFAULTS)
             loaded.update(state_dict)
 
         def restore(_: Optimizer) -> None:
-            for i, param, group in pairs(loaded, self.param_groups):
-                if saved := loaded["state"].get(i):
-                    self.state[param] = _own(saved, param, group)
+            with torch.inference_mode(False):  # or the copies could not be updated outside it
+                for i, param, group in pairs(loaded, self.param_groups):
+                    if saved := loaded["state"].get(i):
+                        self.state[param] = _own(saved, param, group)
 
         # As hooks, so that the user's own see and may change what is loaded.
         handles = [
@@ -248,6 +258,7 @@ class AdaMomentum(Optimizer):
         for options in (self.defaults, *self.param_groups):
             for name, default in _DEFAULTS.items():
                 options.setdefault(name, default)
+            check_options(options)
 
 
 _DEFAULTS = {
@@ -257,16 +268,13 @@ _DEFAULTS = {
 }
 
 
-def _update(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) -> None:
+def _dispatch(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) -> None:
     """Hand each slot to the fastest backend that is exact for it."""
     if plan is not None:
         slots = [slot for slot in slots if not plan.take(slot, group)]
         plan.run(group)
-    if not slots:
-        return
-    with torch.no_grad():
-        torch._foreach_add_([slot.t for slot in slots], 1)
-    if group["foreach"] is False or group["differentiable"]:
+    repeated = len({id(slot.t) for slot in slots}) < len(slots)
+    if group["foreach"] is False or group["differentiable"] or repeated:
         _single.step(slots, group)
         return
     listed: list[Slot] = []
@@ -278,14 +286,18 @@ def _update(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) 
 
 
 def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-    """A copy of one parameter's saved state, where and as this optimizer keeps it."""
+    """A copy of one parameter's saved state on its device, moments in the dtype they have.
+
+    Only float16, in which other optimizers may keep them, is widened.
+    """
     own = {}
     for key, value in saved.items():
         if key == "step":
             device = param.device if group["capturable"] else "cpu"
             own[key] = torch.as_tensor(value, dtype=torch.float32, device=device).clone()
-        elif isinstance(value, Tensor):
-            own[key] = value.to(param.device, state_dtype(param, group)).clone()
+        elif key in (M, V, V_MAX):
+            dtype = torch.promote_types(value.dtype, torch.bfloat16)
+            own[key] = value.to(param.device, dtype).clone()
         else:
             own[key] = value
     return own

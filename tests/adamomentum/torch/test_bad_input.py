@@ -163,6 +163,63 @@ def test_a_model_changed_after_the_first_step():
     feed(optimizer, [param], range(1))
     param.data = torch.zeros(4)
     param.grad = torch.ones(4)
-    with pytest.raises(ValueError, match=r"state of parameter 0 of group 0 is \(3,\) on cpu"):
+    with pytest.raises(ValueError, match=r"'exp_avg' of parameter 0 of group 0 is \(3,\) on cpu"):
         optimizer.step()
     assert torch.equal(param, torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"lr": "x"}, TypeError, "lr must be a number"),
+        ({"lr": NAN}, ValueError, "learning rate: nan"),
+        ({"lr": torch.ones(3)}, ValueError, "Tensor lr must be 1-element"),
+        ({"betas": (0.9,)}, ValueError, "betas must be a pair"),
+        ({"betas": (0.9, 1.0)}, ValueError, "beta parameter at index 1"),
+        ({"amsgrad": True, "rectify": True}, ValueError, "amsgrad=True and rectify=True"),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_options_changed_in_mid_run(changes, kind, words):
+    first, second = parameter(3), parameter(2)
+    optimizer = AdaMomentum([{"params": [first]}, {"params": [second]}])
+    feed(optimizer, [first, second], range(2))
+    optimizer.param_groups[1].update(changes)
+    before = first.detach().clone()
+    with pytest.raises(kind, match=re.escape(words)) as error:
+        optimizer.step()
+    sentence(error)
+    assert torch.equal(first, before)
+    assert optimizer.state[first]["step"] == 2
+
+
+def test_expanded_and_negated_parameters():
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = AdaMomentum([param])
+    param.data = torch.ones(1).expand(3)
+    param.grad = torch.ones(3)
+    with pytest.raises(ValueError, match="parameter 0 of group 0 is expanded"):
+        optimizer.step()
+    negated = torch.nn.Parameter(torch.tensor([1j, 2j]).conj().imag)
+    assert negated.is_neg()
+    with pytest.raises(ValueError, match=r"pass parameter.resolve_neg\(\)"):
+        AdaMomentum([negated])
+
+
+def test_fused_where_it_cannot_be(monkeypatch):
+    with_gaps = torch.nn.Parameter(torch.zeros(4, 4)[::2, ::2])
+    fine = parameter(3)
+    optimizer = AdaMomentum([fine, with_gaps], fused=True)
+    before = fine.detach().clone()
+    fine.grad, with_gaps.grad = torch.ones(3), torch.ones(2, 2)
+    words = r"fused=True cannot be honoured for parameter 1 of group 0.*strides \(8, 2\)"
+    with pytest.raises(ValueError, match=words) as error:
+        optimizer.step()
+    sentence(error)
+    assert torch.equal(fine, before)
+    assert not optimizer.state
+    with pytest.raises(ValueError, match="there is none for meta"):
+        AdaMomentum([torch.nn.Parameter(torch.zeros(2, device="meta"))], fused=True)
+    monkeypatch.setattr("adamomentum.torch._fused.unavailable", "it is not built")
+    with pytest.raises(ValueError, match="parameter 0 of group 0: it is not built"):
+        AdaMomentum([parameter(2)], fused=True)

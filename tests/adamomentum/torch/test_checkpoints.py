@@ -49,15 +49,24 @@ def test_moments_survive_where_half_precision_would_lose_them():
     assert (state["exp_avg_momentum_sq"].half() == 0).all()
 
 
-def test_moments_follow_a_parameter_of_another_precision():
-    single = parameter(3)
-    optimizer = AdaMomentum([single])
-    feed(optimizer, [single], range(3))
-    for dtype, wanted in ((torch.float64, torch.float64), (torch.bfloat16, torch.float32)):
-        again = AdaMomentum([parameter(3, dtype=dtype)])
-        again.load_state_dict(through_file(optimizer.state_dict()))
-        (state,) = again.state.values()
-        assert state["exp_avg"].dtype is wanted
+@pytest.mark.parametrize("change", ["double", "bfloat16", "state_dtype"])
+def test_moments_keep_their_dtype_as_a_live_run_does(change):
+    model = network()
+    optimizer = AdaMomentum(model.parameters(), lr=1e-2)
+    train(model, optimizer, range(3))
+    if change == "state_dtype":
+        optimizer.param_groups[0]["state_dtype"] = "bfloat16"
+    else:
+        getattr(model, change)()
+    resumed = copy.deepcopy(model)
+    again = AdaMomentum(resumed.parameters())
+    again.load_state_dict(through_file(optimizer.state_dict()))
+    for state in again.state.values():
+        assert state["exp_avg"].dtype is torch.float32
+    train(model, optimizer, range(3, 6))
+    train(resumed, again, range(3, 6))
+    for a, b in zip(model.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_loading_copies():
@@ -180,3 +189,62 @@ def test_capturable_follows_the_checkpoint():
     assert again.param_groups[0]["capturable"] is True
     feed(again, [other], range(2, 3))
     assert again.state[other]["step"] == 3
+
+
+def test_what_is_no_state_dict():
+    param = parameter(3)
+    optimizer = AdaMomentum([param], lr=0.5)
+    feed(optimizer, [param], range(1))
+
+    def spoiled(**changes):
+        saved = copy.deepcopy(optimizer.state_dict())
+        saved["state"][0].update(changes)
+        return saved
+
+    cases = [
+        ("checkpoint.pt", "takes what optimizer.state_dict.. returned.*checkpoint.pt"),
+        ({"model": 1, "optimizer": 2}, r"but was given \['model', 'optimizer'\]"),
+        (spoiled(step=None), "'step' of parameter 0 must be one number, but is None"),
+        (spoiled(step=torch.ones(3)), "'step' of parameter 0 must be one number"),
+        (spoiled(exp_avg=None), "'exp_avg' of parameter 0 must be a floating-point tensor"),
+        (spoiled(exp_avg=torch.ones(3) * 1j), "'exp_avg' of parameter 0 must be a floating-point"),
+        (
+            {**spoiled(), "state": {"0": spoiled()["state"][0]}},
+            r"groups list parameters \[0\], but its state belongs to \['0'\]",
+        ),
+        (
+            {**spoiled(), "param_groups": [{**spoiled()["param_groups"][0], "lr": -1.0}]},
+            "Invalid learning rate: -1.0",
+        ),
+        (
+            {**spoiled(), "param_groups": [{**spoiled()["param_groups"][0], "amsgrad": "no"}]},
+            "amsgrad must be True or False, but is 'no'",
+        ),
+    ]
+    before = copy.deepcopy(optimizer.state_dict())
+    for bad, words in cases:
+        with pytest.raises((ValueError, TypeError), match=words):
+            optimizer.load_state_dict(bad)
+        assert str(optimizer.state_dict()) == str(before)
+
+
+def test_loading_in_inference_mode():
+    param = parameter(3)
+    optimizer = AdaMomentum([param])
+    feed(optimizer, [param], range(1))
+    again = AdaMomentum([param], foreach=False)
+    with torch.inference_mode():
+        again.load_state_dict(optimizer.state_dict())
+    feed(again, [param], range(1, 2))
+    assert again.state[param]["step"] == 2
+
+
+def test_state_dtype_is_saved_as_a_name():
+    param = parameter(3)
+    optimizer = AdaMomentum([param], state_dtype=torch.bfloat16)
+    saved = through_file(optimizer.state_dict())
+    assert saved["param_groups"][0]["state_dtype"] == "bfloat16"
+    again = AdaMomentum([param])
+    again.load_state_dict(saved)
+    feed(again, [param], range(1))
+    assert again.state[param]["exp_avg"].dtype is torch.bfloat16

@@ -120,8 +120,15 @@ def test_training_goes_on_smoothly():
 def test_refuses_what_is_not_adam():
     with pytest.raises(TypeError, match=r"from_adam takes over a torch.optim.Adam or AdamW"):
         AdaMomentum.from_adam(torch.optim.SGD([parameter(2)]))
-    with pytest.raises(TypeError, match=r"was given <class 'torch.optim.adam.Adam'>"):
+    with pytest.raises(TypeError, match="but was given Adam;"):
         AdaMomentum.from_adam(torch.optim.Adam)
+    adam = torch.optim.Adam([parameter(2)])
+    with pytest.raises(TypeError, match="but was given a dict; load a checkpoint into"):
+        AdaMomentum.from_adam(adam.state_dict())
+    with pytest.raises(TypeError, match=r"does not have: \['nestrov'\]; it has \['amsgrad'"):
+        AdaMomentum.from_adam(adam, nestrov=True)
+    with pytest.raises(ValueError, match="Invalid beta1: 1"):
+        lr_from_adam(1e-3, beta1=1)
 
 
 def test_an_adam_without_steps_becomes_a_fresh_adamomentum():
@@ -132,3 +139,42 @@ def test_an_adam_without_steps_becomes_a_fresh_adamomentum():
         p.grad = gradient(p, 0)
         optimizer.step()
     assert torch.equal(param, other)
+
+
+def test_options_given_are_taken_as_they_are():
+    adam = torch.optim.AdamW([parameter(2)], lr=1e-2, weight_decay=0.1)
+
+    def taken(**options):
+        (group,) = AdaMomentum.from_adam(adam, **options).param_groups
+        return group["lr"], group["weight_decay"]
+
+    assert taken() == pytest.approx((1e-2 / FACTOR, 0.1 * FACTOR))
+    assert taken(lr=1e-3) == (1e-3, 0.1)
+    assert taken(weight_decay=0.2) == pytest.approx((1e-2 / FACTOR, 0.2))
+    assert taken(decoupled_weight_decay=False) == pytest.approx((1e-2 / FACTOR, 0.1))
+    assert taken(betas=(0.5, 0.999))[0] == pytest.approx(1e-2 / math.sqrt(3))
+
+
+def test_late_groups_get_the_translated_defaults():
+    adam = torch.optim.AdamW([parameter(2)], lr=1e-2, weight_decay=0.1, betas=(0.5, 0.9))
+    ours = AdaMomentum.from_adam(adam)
+    ours.add_param_group({"params": [parameter(3)]})
+    first, late = ours.param_groups
+    assert {k: v for k, v in first.items() if k != "params"} == {
+        k: v for k, v in late.items() if k != "params"
+    }
+
+
+def test_a_schedule_continues():
+    def decay(epoch):
+        return 0.5**epoch
+
+    adam = torch.optim.Adam([parameter(2)], lr=1e-2)
+    schedule = torch.optim.lr_scheduler.LambdaLR(adam, decay)
+    for _ in range(3):
+        feed(adam, adam.param_groups[0]["params"], range(1))
+        schedule.step()
+    ours = AdaMomentum.from_adam(adam)
+    again = torch.optim.lr_scheduler.LambdaLR(ours, decay, last_epoch=schedule.last_epoch - 1)
+    assert again.last_epoch == 3
+    assert ours.param_groups[0]["lr"] == pytest.approx(1e-2 / 8 / FACTOR)

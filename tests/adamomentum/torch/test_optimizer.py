@@ -1,5 +1,6 @@
 """What AdaMomentum does beyond the contract: modes, dtypes, memory, the choice of backend."""
 
+import copy
 import inspect
 import weakref
 
@@ -360,6 +361,67 @@ def test_a_compiled_step_gives_the_same_numbers():
         step()
     for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_a_compiled_first_step_is_one_graph():
+    model = network()
+    optimizer = AdaMomentum(model.parameters(), weight_decay=0.1)
+    loss_of(model, 0).backward()
+    before = copy.deepcopy(model)
+    torch.compile(AdaMomentum.step.__wrapped__, backend="eager", fullgraph=True)(optimizer)
+    twin = AdaMomentum(before.parameters(), weight_decay=0.1)
+    loss_of(before, 0).backward()
+    twin.step()
+    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"foreach": False}], ids=str)
+def test_a_parameter_listed_twice_is_updated_twice(options):
+    param = parameter(3)
+    with pytest.warns(UserWarning, match="duplicate"):
+        optimizer = AdaMomentum([param, param], **options)
+    once = parameter(3)
+    other = AdaMomentum([once], foreach=False)
+    for seed in range(3):
+        param.grad = gradient(param, seed)
+        once.grad = gradient(once, seed)
+        optimizer.step()
+        other.step()
+        other.step()
+    assert optimizer.state[param]["step"] == 6
+    torch.testing.assert_close(param, once)
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"foreach": False}], ids=str)
+def test_rectify_with_overflowing_squares(options):
+    param = torch.nn.Parameter(torch.zeros(2))
+    optimizer = AdaMomentum([param], rectify=True, lr=1e-30, **options)
+    param.grad = torch.tensor([1e25, 1.0])
+    optimizer.step()
+    assert param.isfinite().all()
+
+
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"foreach": False}], ids=str)
+def test_fake_tensors(options):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        model = torch.nn.Linear(3, 2)
+        optimizer = AdaMomentum(model.parameters(), **options)
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        optimizer.step()
+
+
+def test_autograd_notices_the_change():
+    param = parameter(3)
+    optimizer = AdaMomentum([param])
+    feed(optimizer, [param], range(1))
+    loss = param.square().sum()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
 
 
 def test_repr_names_every_option():
