@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from adamomentum import AdaMomentum
+from tests.adamomentum.torch.test_backends import use_triton
 from tests.contract import CHECKS, Case
 
 ADAM_ERRORS = "optim_error_inputs_func_adam"
@@ -39,3 +40,12 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_contract(case, check):
     check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of its NumPy
+@pytest.mark.parametrize("options", [{}, {"state_dtype": torch.bfloat16}], ids=str)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract_of_the_triton_backend(options, check, monkeypatch):
+    use_triton(monkeypatch)
+    check(Case("triton", AdaMomentum, options, takes_complex=not options))

@@ -1,7 +1,6 @@
 """rule.py against the oracle, on every kind of array it promises to take."""
 
 import ast
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,6 @@ import torch
 
 from adamomentum import rule
 from tests.oracle import Oracle
-
-os.environ.setdefault("KERAS_BACKEND", "torch")
 
 VARIANTS = [
     {},

@@ -10,7 +10,8 @@ except ModuleNotFoundError as error:
         name="torch",
     ) from error
 
+from adamomentum.torch._fused import backends
 from adamomentum.torch.migrate import lr_from_adam
 from adamomentum.torch.optimizer import AdaMomentum
 
-__all__ = ["AdaMomentum", "lr_from_adam"]
+__all__ = ["AdaMomentum", "backends", "lr_from_adam"]

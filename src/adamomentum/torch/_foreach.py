@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _foreach_supported_types
 
-from adamomentum import rule
 from adamomentum.torch._rounding import Stream, store
-from adamomentum.torch._slot import HALF, Slot, in_graph, precise, scalar
-
-# One scalar per tensor: floats, or 0-dim tensors where a graph must not bake the step in.
-Scalars: TypeAlias = Any
-
-
-class Weights(NamedTuple):
-    """The scalars of one step; a and b carry -lr."""
-
-    correction1: Scalars
-    a: Scalars
-    b: Scalars  # only with nesterov
-    scale: Scalars
-    shift: Scalars  # only with rectify
+from adamomentum.torch._slot import HALF, Slot, in_graph, scalar
+from adamomentum.torch._weights import weights_of
 
 
 def supports(slot: Slot, group: dict[str, Any]) -> bool:
@@ -63,7 +50,7 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
     coupled = 0.0 if group["decoupled_weight_decay"] else decay
     kept = 1.0 if not decay or coupled else 1 - lr * decay
     torch._foreach_add_(ts, 1)
-    weights = _weights(ts, group)
+    weights = weights_of(ts, group)
 
     torch._foreach_mul_(ms, beta1)
     torch._foreach_add_(ms, grads, alpha=sign * (1 - beta1))
@@ -111,25 +98,3 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
         torch._foreach_addcdiv_(params, ms, roots)
     else:
         torch._foreach_addcdiv_(params, ms, roots, weights.a)
-
-
-def _weights(ts: list[Tensor], group: dict[str, Any]) -> Weights:
-    if in_graph(group):
-        of_all = _weights_at(precise(torch.stack(ts)), group)
-        return Weights(*(x.unbind() if torch.is_tensor(x) else [x] * len(ts) for x in of_all))
-    counts = [float(t) for t in ts]
-    at = {t: _weights_at(t, group) for t in set(counts)}
-    return Weights(*zip(*(at[t] for t in counts), strict=True))
-
-
-def _weights_at(t: Any, group: dict[str, Any]) -> Weights:
-    lr, (beta1, beta2) = scalar(group["lr"]), group["betas"]
-    correction1, correction2 = rule.remaining(beta1, t), rule.remaining(beta2, t)
-    if group["nesterov"]:
-        a, b = -lr * beta1 / rule.remaining(beta1, t + 1), -lr * (1 - beta1) / correction1
-    else:
-        a, b = -lr / correction1, 0.0
-    if group["rectify"]:
-        on, r = rule.rectification(beta2, t)
-        return Weights(correction1, a, b, on / (r * correction2**0.5), 1 - on)
-    return Weights(correction1, a, b, correction2**-0.5, 0.0)

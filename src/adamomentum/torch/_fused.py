@@ -28,19 +28,55 @@ def _load() -> tuple[Any, str]:
 
 
 _cpu, unavailable = _load()
+GPUS = ("cuda", "xpu")  # ROCm calls itself cuda
 
 
-def wanted(group: dict[str, Any]) -> bool:
-    """Whether the group's options let the kernel take what it can."""
+def allowed(group: dict[str, Any]) -> bool:
+    """Whether the group's options let a fused backend take what it can."""
     if group["fused"] is not None:
         return bool(group["fused"])
     automatic = group["foreach"] is None and not group["differentiable"]
-    return automatic and _cpu is not None and not torch.compiler.is_compiling()
+    return automatic and not torch.compiler.is_compiling()
+
+
+def triton_for(device: torch.device) -> Any:
+    """The Triton backend, for devices that have one; triton is not imported before."""
+    if device.type not in GPUS:
+        return None
+    try:
+        return importlib.import_module("adamomentum.torch._triton")
+    except ImportError:
+        return None
 
 
 def unavailable_on(device: torch.device) -> str:
     """Why there is no fused backend for tensors of this device, or nothing."""
-    return unavailable if device.type == "cpu" else f"there is none for {device.type}"
+    if device.type == "cpu":
+        return unavailable
+    if device.type not in GPUS:
+        return f"there is none for {device.type}"
+    return "" if triton_for(device) else "triton is not installed"
+
+
+def backends() -> dict[str, str]:
+    """What can update tensors here, and why not what cannot.
+
+    Returns:
+        For each backend, in the order in which they are tried, "available" or the reason.
+    """
+    gpu = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    triton = unavailable_on(gpu) if gpu else "there is no GPU"
+    return {
+        "fused (CPU)": unavailable or "available",
+        "fused (Triton)": triton or "available",
+        "foreach": "available",
+        "single": "available",
+    }
+
+
+def plan_for(group: dict[str, Any], grad_scale: Tensor | None) -> Plan | None:
+    """A plan of the CPU kernel, where it is there and wanted."""
+    return Plan(grad_scale) if _cpu is not None and allowed(group) else None
 
 
 def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | None) -> bool:
@@ -49,7 +85,10 @@ def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | Non
     t = state["step"] if state else torch.zeros(())
     v_max = moment if group["amsgrad"] else None
     slot = Slot(param, cast(Tensor, param.grad), moment, moment, v_max, t)
-    return Plan(None).take(local(slot.as_real() if param.is_complex() else slot), group)
+    slot = local(slot.as_real() if param.is_complex() else slot)
+    if gpu := triton_for(slot.param.device):
+        return bool(gpu.supports(slot, group))
+    return _cpu is not None and Plan(None).take(slot, group)
 
 
 class Plan:

@@ -178,9 +178,8 @@ class AdaMomentum(Optimizer):
         work = []
         position = 0
         for i, group in enumerate(self.param_groups):
-            plan = None
-            if _fused.wanted(group):
-                plan = _fused.Plan(getattr(self, "grad_scale", None))
+            plan = _fused.plan_for(group, getattr(self, "grad_scale", None))
+            if plan is not None:
                 rest, position = plan.gather(group, self.state, position)
             else:
                 rest = [param for param in group["params"] if param.grad is not None]
@@ -273,16 +272,27 @@ def _dispatch(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None
     if plan is not None:
         slots = [slot for slot in slots if not plan.take(slot, group)]
         plan.run(group)
+    if not slots:
+        return
     repeated = len({id(slot.t) for slot in slots}) < len(slots)
     if group["foreach"] is False or group["differentiable"] or repeated:
         _single.step(slots, group)
         return
-    listed: list[Slot] = []
+    if _fused.allowed(group):
+        slots = _offer(slots, group, _fused.triton_for(slots[0].param.device))
+    _single.step(_offer(slots, group, _foreach), group)
+
+
+def _offer(slots: list[Slot], group: dict[str, Any], backend: Any) -> list[Slot]:
+    """Let a backend update the slots it supports; returns the others."""
+    if backend is None:
+        return slots
+    taken: list[Slot] = []
     rest: list[Slot] = []
     for slot in slots:
-        (listed if _foreach.supports(slot, group) else rest).append(slot)
-    _foreach.step(listed, group)
-    _single.step(rest, group)
+        (taken if backend.supports(slot, group) else rest).append(slot)
+    backend.step(taken, group)
+    return rest
 
 
 def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:

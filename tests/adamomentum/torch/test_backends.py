@@ -10,6 +10,7 @@ import torch
 from numpy.testing import assert_allclose as close
 
 from adamomentum import AdaMomentum
+from adamomentum.torch import _fused
 from tests.oracle import Oracle
 
 pytestmark = pytest.mark.slow
@@ -22,6 +23,7 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 HALF_TOLERANCE = {torch.bfloat16: 0.501, torch.float16: 0.501}
 
 BACKENDS = {
+    "triton": {},
     "fused": {"fused": True},
     "single": {"foreach": False},
     "foreach": {"foreach": True},
@@ -91,8 +93,22 @@ def name_of(options):
     return "+".join(sorted(options)) or "plain"
 
 
+@pytest.fixture
+def backend(request, monkeypatch):
+    """The options that select a backend; Triton's takes CPU tensors in its interpreter."""
+    if request.param == "triton":
+        use_triton(monkeypatch)
+    return request.param
+
+
+def use_triton(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.setattr(_fused, "GPUS", ("cpu",))
+    monkeypatch.setattr(_fused, "_cpu", None)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS, indirect=True)
 @pytest.mark.parametrize("options", OPTIONS, ids=name_of)
 def test_agrees_with_the_oracle(options, backend, dtype):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
@@ -108,7 +124,7 @@ def test_agrees_with_the_oracle(options, backend, dtype):
 
 
 @pytest.mark.parametrize("dtype", HALF_TOLERANCE, ids=str)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", BACKENDS, indirect=True)
 @pytest.mark.parametrize("options", OPTIONS, ids=name_of)
 def test_half_precision_rounds_each_step_once(options, backend, dtype):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]

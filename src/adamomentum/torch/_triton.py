@@ -1,0 +1,223 @@
+"""GPU tensors: one Triton kernel for all parameters of a group, device and dtype.
+
+The arithmetic is _cpu.c's. Tables on the device hold the addresses of the tensors and the scalars
+of each; a program updates one block of one tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from adamomentum.torch._rounding import Stream
+from adamomentum.torch._slot import Slot, in_graph
+from adamomentum.torch._weights import weights_of
+
+BLOCK = 1024
+_TYPES = {
+    torch.float32: tl.float32,
+    torch.float64: tl.float64,
+    torch.bfloat16: tl.bfloat16,
+    torch.float16: tl.float16,
+}
+_M, _V = tl.constexpr(int(Stream.M)), tl.constexpr(int(Stream.V))
+_PARAM, _V_MAX = tl.constexpr(int(Stream.PARAM)), tl.constexpr(int(Stream.V_MAX))
+
+
+def supports(slot: Slot, group: dict[str, Any]) -> bool:
+    """Whether `step` is exact for this slot. A captured graph could not renew the tables."""
+    tensors = [x for x in slot[:5] if x is not None]
+    param, grad, m = slot[:3]
+    if in_graph(group) or any(type(x) not in (Tensor, torch.nn.Parameter) for x in tensors):
+        return False
+    if param.dtype == torch.float64:
+        fits = grad.dtype == m.dtype == torch.float64
+    else:
+        fits = m.dtype in (torch.float32, torch.bfloat16) and (
+            grad.dtype in (param.dtype, torch.float32)
+        )
+    rounds = torch.bfloat16 in (m.dtype, param.dtype if group["stochastic_rounding"] else None)
+    dense = param.is_contiguous() or (not rounds and _is_dense(param))
+    alike = all(x.stride() == param.stride() for x in tensors)
+    return fits and dense and alike and not grad.is_neg()
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether the elements fill a stretch of memory, in whatever order."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
+    alike = defaultdict(list)
+    for slot in slots:
+        param, grad, m = slot[:3]
+        alike[param.device, param.dtype, grad.dtype, m.dtype].append(slot)
+    for batch in alike.values():
+        _update_batch(batch, group)
+
+
+def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
+    param, grad, m = slots[0][:3]
+    ts = [slot.t for slot in slots]
+    torch._foreach_add_(ts, 1)
+    programs = _programs(tuple(slot.param.numel() for slot in slots), param.device)
+    if not len(programs):
+        return
+
+    lr, (beta1, beta2) = float(group["lr"]), map(float, group["betas"])
+    decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
+    weights = weights_of(ts, {**group, "lr": lr, "betas": (beta1, beta2)})
+    common = (
+        -1.0 if group["maximize"] else 1.0,
+        decay,
+        1 - lr * decay if decoupled else 1.0,
+        beta1,
+        1 - beta1,
+        beta2,
+        1 - beta2,
+        group["eps"],
+    )
+    rows = [(*common, *row, float(t)) for *row, t in zip(*weights, ts, strict=True)]
+    real = torch.float64 if param.dtype == torch.float64 else torch.float32
+    addresses = [
+        [0 if x is None else x.data_ptr() for x in slot[:5]] + [slot.param.numel()]
+        for slot in slots
+    ]
+    _kernel[(len(programs),)](
+        programs,
+        torch.tensor(addresses).to(param.device, non_blocking=True),
+        torch.tensor(rows, dtype=real).to(param.device, non_blocking=True),
+        PARAM=_TYPES[param.dtype],
+        GRAD=_TYPES[grad.dtype],
+        STATE=_TYPES[m.dtype],
+        REAL=_TYPES[real],
+        COUPLED=decay != 0 and not decoupled,
+        AMSGRAD=group["amsgrad"],
+        NESTEROV=group["nesterov"],
+        RECTIFY=group["rectify"],
+        DEBIAS=group["debias_momentum"],
+        STOCHASTIC=group["stochastic_rounding"],
+        BLOCK=BLOCK,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _programs(sizes: tuple[int, ...], device: torch.device) -> Tensor:
+    """For each program the tensor it works on and the block of it."""
+    pairs = [(i, j) for i, size in enumerate(sizes) for j in range(triton.cdiv(size, BLOCK))]
+    return torch.tensor(pairs, dtype=torch.int64).view(-1, 2).to(device)
+
+
+@triton.jit
+def _mix(x):
+    """The hash of _rounding.py, in wrapping 32-bit arithmetic."""
+    x = (x ^ (x >> 16)) * tl.full([], 0x7FEB352D, tl.uint32)
+    x = (x ^ (x >> 15)) * tl.full([], 0x846CA68B, tl.uint32)
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _narrow(x, position, t, STREAM: tl.constexpr, TO: tl.constexpr, STOCHASTIC: tl.constexpr):
+    """x in the type TO. To bfloat16 it is rounded here, because not every conversion rounds: to
+    nearest, ties to even, or by the random bits of _rounding.py."""
+    if TO == tl.bfloat16:
+        bits = x.to(tl.uint32, bitcast=True)
+        noise = 0x7FFF + ((bits >> 16) & 1)
+        if STOCHASTIC:
+            step = t.to(tl.int64).to(tl.uint32)
+            high = (position >> 32).to(tl.uint32)
+            word = tl.full([], STREAM // 2, tl.uint32)
+            key = _mix(_mix(step * 2 + word) + high * tl.full([], 0x9E3779B9, tl.uint32))
+            noise = (_mix(position.to(tl.uint32) ^ key) >> (16 * (STREAM % 2))) & 0xFFFF
+        finite = (bits & 0x7F800000) != 0x7F800000
+        rounded = ((bits + noise) & 0xFFFF0000).to(tl.float32, bitcast=True)
+        x = tl.where(finite, rounded, x)
+    return x.to(TO)
+
+
+@triton.jit
+def _kernel(
+    programs,
+    addresses,
+    scalars,
+    PARAM: tl.constexpr,
+    GRAD: tl.constexpr,
+    STATE: tl.constexpr,
+    REAL: tl.constexpr,
+    COUPLED: tl.constexpr,
+    AMSGRAD: tl.constexpr,
+    NESTEROV: tl.constexpr,
+    RECTIFY: tl.constexpr,
+    DEBIAS: tl.constexpr,
+    STOCHASTIC: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    program = tl.program_id(0)
+    tensor = tl.load(programs + 2 * program)
+    position = tl.load(programs + 2 * program + 1) * BLOCK + tl.arange(0, BLOCK)
+    at = addresses + 6 * tensor
+    mask = position < tl.load(at + 5)
+    param_at = tl.load(at).to(tl.pointer_type(PARAM)) + position
+    grad_at = tl.load(at + 1).to(tl.pointer_type(GRAD)) + position
+    m_at = tl.load(at + 2).to(tl.pointer_type(STATE)) + position
+    v_at = tl.load(at + 3).to(tl.pointer_type(STATE)) + position
+
+    row = scalars + 14 * tensor
+    sign = tl.load(row)
+    decay = tl.load(row + 1)
+    kept = tl.load(row + 2)
+    beta1 = tl.load(row + 3)
+    weight1 = tl.load(row + 4)
+    beta2 = tl.load(row + 5)
+    weight2 = tl.load(row + 6)
+    eps = tl.load(row + 7)
+    correction1 = tl.load(row + 8)
+    a = tl.load(row + 9)
+    b = tl.load(row + 10)
+    scale = tl.load(row + 11)
+    shift = tl.load(row + 12)
+    t = tl.load(row + 13)
+
+    param = tl.load(param_at, mask=mask, other=0.0).to(REAL)
+    g = tl.load(grad_at, mask=mask, other=0.0).to(REAL) * sign
+    if COUPLED:
+        g += decay * param
+    m = beta1 * tl.load(m_at, mask=mask, other=0.0).to(REAL) + weight1 * g
+    k = m / correction1 if DEBIAS else m
+    v = beta2 * tl.load(v_at, mask=mask, other=0.0).to(REAL) + weight2 * (k * k) + eps
+    most = v
+    if AMSGRAD:
+        v_max_at = tl.load(at + 4).to(tl.pointer_type(STATE)) + position
+        v_max = tl.load(v_max_at, mask=mask, other=0.0).to(REAL)
+        most = tl.where(v <= v_max, v_max, v)  # a NaN in v wins
+        tl.store(v_max_at, _narrow(most, position, t, _V_MAX, STATE, True), mask=mask)
+    most = tl.where(most == 0, 1.0, most)  # 0/0 becomes 0, as in rule.root
+    # Rounded as IEEE asks: the plain float32 operations are approximate on some GPUs.
+    root = tl.sqrt_rn(most) if REAL == tl.float32 else tl.sqrt(most)
+    if RECTIFY:
+        # Before it sets in, scale is 0 and shift 1; an infinite root must not make that NaN.
+        root = tl.where(scale == 0, shift, (root + eps) * scale + shift)
+    else:
+        root *= scale
+    numerator = a * m
+    if NESTEROV:
+        numerator += b * g
+    step = tl.div_rn(numerator, root) if REAL == tl.float32 else numerator / root
+    param = kept * param + step
+
+    tl.store(m_at, _narrow(m, position, t, _M, STATE, True), mask=mask)
+    tl.store(v_at, _narrow(v, position, t, _V, STATE, True), mask=mask)
+    tl.store(param_at, _narrow(param, position, t, _PARAM, PARAM, STOCHASTIC), mask=mask)
