@@ -85,7 +85,7 @@ def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | Non
     t = state["step"] if state else torch.zeros(())
     v_max = moment if group["amsgrad"] else None
     slot = Slot(param, cast(Tensor, param.grad), moment, moment, v_max, t)
-    slot = local(slot.as_real() if param.is_complex() else slot)
+    slot = local(slot.as_real())
     if gpu := triton_for(slot.param.device):
         return bool(gpu.supports(slot, group))
     return _cpu is not None and Plan(None).take(slot, group)

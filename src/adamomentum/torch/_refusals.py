@@ -65,10 +65,15 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def check_running(group: dict[str, Any]) -> None:
-    """Refuse what schedulers and users may have put into a group since it was checked."""
-    if math.isnan(_value(_number("lr", group["lr"], tensor=True))):
-        raise ValueError(f"Invalid learning rate: {group['lr']} (lr must be a number).")
-    _betas(group["betas"])
+    """Refuse what schedulers and users may have put into a group since it was checked.
+
+    The values of tensors are not read, since that would wait for a GPU.
+    """
+    lr = _number("lr", group["lr"], tensor=True)
+    if not isinstance(lr, Tensor) and math.isnan(lr):
+        raise ValueError(f"Invalid learning rate: {lr} (lr must be a number).")
+    if not isinstance(group["betas"][0], Tensor):
+        _betas(group["betas"])
     check_together(group)
 
 

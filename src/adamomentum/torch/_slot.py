@@ -26,7 +26,9 @@ class Slot(NamedTuple):
     t: Tensor  # number of steps so far, to be counted up; on the CPU unless capturable
 
     def as_real(self) -> Slot:
-        """A complex slot as pairs of reals that share its memory."""
+        """Complex tensors as pairs of reals that share their memory."""
+        if not self.param.is_complex():
+            return self
         real = torch.view_as_real
         v_max = None if self.v_max is None else real(self.v_max)
         # A gradient, unlike a parameter, may be a lazy conjugate, which has no such view.

@@ -183,12 +183,16 @@ class AdaMomentum(Optimizer):
                 rest, position = plan.gather(group, self.state, position)
             else:
                 rest = [param for param in group["params"] if param.grad is not None]
-            check_running(group)
+            if not torch.compiler.is_compiling():
+                check_running(group)
             for param in rest:
                 check_grad(param, group, i, self.state.get(param))
             work.append((group, plan, rest))
         for group, plan, rest in work:
-            slots = [self._slot(param, group) for param in rest]
+            if torch.compiler.is_compiling():
+                slots = self._slots_of_graph(group)
+            else:
+                slots = [self._slot(param, group) for param in rest]
             with torch.set_grad_enabled(group["differentiable"]):
                 _dispatch(slots, group, plan)
         return loss
@@ -218,8 +222,28 @@ class AdaMomentum(Optimizer):
         grad: Any = param.grad
         v_max = state[V_MAX] if group["amsgrad"] else None
         slot = Slot(param, grad, state[M], state[V], v_max, state["step"])
-        slot = slot.as_real() if param.is_complex() else slot
+        slot = slot.as_real()
         return slot if group["differentiable"] else local(slot)
+
+    def _slots_of_graph(self, group: dict[str, Any]) -> list[Slot]:
+        columns: list[list[Tensor]] = [[], [], [], [], [], []]
+        self._init_group(group, *columns)
+        params, grads, ms, vs, ts, maxima = columns
+        v_maxs: list[Any] = [*maxima] if group["amsgrad"] else [None] * len(params)
+        rows = zip(params, grads, ms, vs, v_maxs, ts, strict=True)
+        return [Slot(*row).as_real() for row in rows]
+
+    def _init_group(self, group: dict[str, Any], *columns: list[Tensor]) -> None:
+        """Make the state of a group. torch.compile looks for this name, and runs the method as it
+        is, outside the graph: without it the first step would compile to a graph of its own."""
+        for param in group["params"]:
+            if param.grad is not None:
+                self._slot(param, group)
+                state = self.state[param]
+                row = (param, param.grad, state[M], state[V], state["step"], state.get(V_MAX))
+                for column, tensor in zip(columns, row, strict=True):
+                    if tensor is not None:
+                        column.append(tensor)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from what `state_dict` returned, bit for bit.

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 import adamomentum.torch
 from adamomentum import AdaMomentum
 from adamomentum.torch import _foreach, _fused, _single
-from tests.contract import feed, gradient, loss_of, network, parameter, train
+from tests.contract import feed, gradient, loss_of, network, parameter
 
 
 def walked(steps=20, dtype=torch.float32, shape=(3, 2), **options):
@@ -350,29 +350,55 @@ def test_foreach_needs_one_list_of_intermediates(options, dtype):
     assert 0 < memory.peak < 1.2 * one_list
 
 
-def test_a_compiled_step_gives_the_same_numbers():
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"lr": torch.tensor(1e-2)},
+        {"amsgrad": True, "decoupled_weight_decay": False},
+        {"nesterov": True},
+        {"rectify": True, "maximize": True},
+        {"foreach": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("changes", [False, True], ids=["constant lr", "lr changes"])
+def test_a_compiled_step(options, changes):
+    from torch._dynamo.testing import CompileCounter
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    options = {"lr": 1e-2, "weight_decay": 0.1, **options}
     models = [network(), network()]
-    optimizers = [AdaMomentum(model.parameters(), weight_decay=0.1) for model in models]
-    train(models[0], optimizers[0], range(4))
-    step = torch.compile(optimizers[1].step, backend="eager")
-    for seed in range(4):
-        optimizers[1].zero_grad()
-        loss_of(models[1], seed).backward()
-        step()
+    optimizers = [AdaMomentum(m.parameters(), **copy.deepcopy(options)) for m in models]
+    compiler = CompileCounter()
+    steps = [optimizers[0].step, torch.compile(optimizers[1].step, backend=compiler)]
+    for seed in range(6):
+        for model, optimizer, step in zip(models, optimizers, steps, strict=True):
+            optimizer.zero_grad()
+            loss_of(model, seed).backward()
+            step()
+            if changes:
+                optimizer.param_groups[0]["lr"] *= 0.9
     for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(a, b)
+    assert not counters["graph_break"]
+    # A float lr becomes a variable of the graph when it changes for the first time.
+    assert compiler.frame_count == (2 if changes and isinstance(options["lr"], float) else 1)
 
 
-def test_a_compiled_first_step_is_one_graph():
-    model = network()
-    optimizer = AdaMomentum(model.parameters(), weight_decay=0.1)
-    loss_of(model, 0).backward()
-    before = copy.deepcopy(model)
-    torch.compile(AdaMomentum.step.__wrapped__, backend="eager", fullgraph=True)(optimizer)
-    twin = AdaMomentum(before.parameters(), weight_decay=0.1)
-    loss_of(before, 0).backward()
-    twin.step()
-    for a, b in zip(model.parameters(), before.parameters(), strict=True):
+@pytest.mark.slow
+def test_a_step_compiled_to_machine_code():
+    models = [network(), network()]
+    optimizers = [AdaMomentum(m.parameters(), weight_decay=0.1) for m in models]
+    steps = [optimizers[0].step, torch.compile(optimizers[1].step, fullgraph=True)]
+    for seed in range(4):
+        for model, optimizer, step in zip(models, optimizers, steps, strict=True):
+            optimizer.zero_grad()
+            loss_of(model, seed).backward()
+            step()
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
 
