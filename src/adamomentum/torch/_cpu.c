@@ -150,22 +150,68 @@ INLINE float float_of(uint32_t bits)
     return x;
 }
 
+/* The generator of _rounding.py, bit for bit. */
+INLINE uint32_t mix(uint32_t x)
+{
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+INLINE uint32_t key_of(int64_t start, double t, uint32_t word)
+{
+    const uint32_t step = (uint32_t)(uint64_t)t;
+    return mix(mix(2 * step + word) + 0x9E3779B9u * (uint32_t)(start >> 32));
+}
+
+CLONES static void draw(int n, int64_t start, double t, uint32_t word, uint32_t *restrict random)
+{
+    const uint32_t key = key_of(start, t, word), first = (uint32_t)start;
+    for (int i = 0; i < n; i++) random[i] = mix((first + (uint32_t)i) ^ key);
+}
+
+/* The noise is added below the last digit kept: random bits, or half a unit with ties to even.
+ * Infinities and NaNs take none, which could carry into the sign; a NaN that has come out of
+ * arithmetic is a quiet one, whose mark is among the digits kept. */
+INLINE uint16_t round_bf16(float x, uint32_t noise)
+{
+    const uint32_t bits = bits_of(x);
+    return (uint16_t)((bits + ((bits & 0x7F800000) == 0x7F800000 ? 0 : noise)) >> 16);
+}
+
+INLINE uint32_t to_nearest(float x) { return 0x7FFF + ((bits_of(x) >> 16) & 1); }
+
 CLONES static void widen_bf16(int n, const uint16_t *restrict from, float *restrict to)
 {
     for (int i = 0; i < n; i++) to[i] = float_of((uint32_t)from[i] << 16);
 }
 
-/* Adds noise below the last digit kept: half a unit and ties to even, or random bits. */
 CLONES static void narrow_bf16(int n, const float *restrict from, uint16_t *restrict to,
                                const uint32_t *restrict random, int shift)
 {
+    if (random)
+        for (int i = 0; i < n; i++) to[i] = round_bf16(from[i], (random[i] >> shift) & 0xFFFF);
+    else
+        for (int i = 0; i < n; i++) to[i] = round_bf16(from[i], to_nearest(from[i]));
+}
+
+/* The plain step with bfloat16 moments, which is worth a pass of its own over float32 parameters;
+ * other combinations go through wide copies of a block. `n` is small enough for 32 bits. */
+CLONES static void update_f32_small(int n, int64_t start, float *restrict param,
+                                    const float *restrict grad, uint16_t *restrict m,
+                                    uint16_t *restrict v, const Scalars *s)
+{
+    const float sign = s->sign, b1 = s->b1, w1 = s->w1, k = s->k, b2 = s->b2, w2 = s->w2,
+                eps = s->eps, scale = s->scale, a = s->a, kept = s->kept;
+    const uint32_t key = key_of(start, s->t, 0), first = (uint32_t)start;
     for (int i = 0; i < n; i++) {
-        const uint32_t bits = bits_of(from[i]);
-        const uint32_t noise =
-            random ? (random[i] >> shift) & 0xFFFF : 0x7FFF + ((bits >> 16) & 1);
-        const uint32_t finite = (bits + noise) >> 16;
-        const uint32_t other = (bits >> 16) | ((bits & 0x7FFFFF) ? 0x40 : 0); /* a quiet NaN */
-        to[i] = (uint16_t)((bits & 0x7F800000) == 0x7F800000 ? other : finite);
+        const float mi = b1 * float_of((uint32_t)m[i] << 16) + w1 * (sign * grad[i]), ki = k * mi;
+        const float vi = b2 * float_of((uint32_t)v[i] << 16) + w2 * (ki * ki) + eps;
+        const float root = __builtin_sqrtf(vi == 0 ? 1 : vi) * scale;
+        const uint32_t random = mix((first + (uint32_t)i) ^ key);
+        param[i] = kept * param[i] + a * mi / root;
+        m[i] = round_bf16(mi, random & 0xFFFF);
+        v[i] = round_bf16(vi, random >> 16);
     }
 }
 
@@ -180,21 +226,6 @@ CLONES static void narrow_f16(int n, const float *restrict from, _Float16 *restr
     for (int i = 0; i < n; i++) to[i] = (_Float16)from[i];
 }
 #endif
-
-/* The generator of _rounding.py, bit for bit. */
-INLINE uint32_t mix(uint32_t x)
-{
-    x = (x ^ (x >> 16)) * 0x7FEB352Du;
-    x = (x ^ (x >> 15)) * 0x846CA68Bu;
-    return x ^ (x >> 16);
-}
-
-CLONES static void draw(int n, int64_t start, double t, uint32_t word, uint32_t *restrict random)
-{
-    const uint32_t step = (uint32_t)(uint64_t)t;
-    const uint32_t key = mix(mix(2 * step + word) + 0x9E3779B9u * (uint32_t)(start >> 32));
-    for (int i = 0; i < n; i++) random[i] = mix((uint32_t)(start + i) ^ key);
-}
 
 static void widen(enum Type type, int n, const char *from, float *to)
 {
@@ -253,6 +284,11 @@ static void update(const Record *r, int64_t from, int64_t to, const Scalars *s, 
         update_f64(n, (double *)r->param + start, (double *)r->grad + start,
                    (double *)r->m + start, (double *)r->v + start,
                    r->v_max ? (double *)r->v_max + start : NULL, s, flags);
+    else if (r->param_type == F32 && r->grad_type == F32 && !flags)
+        for (int64_t i = start; i < start + n; i += BLOCK)
+            update_f32_small((int)(start + n - i < BLOCK ? start + n - i : BLOCK), i,
+                             (float *)r->param + i, (float *)r->grad + i, (uint16_t *)r->m + i,
+                             (uint16_t *)r->v + i, s);
     else
         for (int64_t i = start; i < start + n; i += BLOCK)
             update_narrow(r, i, (int)(start + n - i < BLOCK ? start + n - i : BLOCK), s, flags,
@@ -265,9 +301,13 @@ INLINE int64_t blocks_of(const Record *r) { return (r->size + BLOCK - 1) / BLOCK
 static void update_all(const Plan *plan, Py_ssize_t start, Py_ssize_t end, int flags,
                        int stochastic, int threads)
 {
-    int64_t total = 0;
-    for (Py_ssize_t i = start; i < end; i++) total += blocks_of(&plan->records[i]);
-    if (threads > total) threads = total > 1 ? (int)total : 1;
+    int64_t total = 0, elements = 0;
+    for (Py_ssize_t i = start; i < end; i++) {
+        total += blocks_of(&plan->records[i]);
+        elements += plan->records[i].size;
+    }
+    /* Waking a thread costs as much as some ten thousand elements. */
+    if (threads > 1 + elements / 65536) threads = (int)(1 + elements / 65536);
 #pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
     for (int thread = 0; thread < threads; thread++) {
         const int64_t first = total * thread / threads, last = total * (thread + 1) / threads;

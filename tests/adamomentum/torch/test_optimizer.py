@@ -2,16 +2,14 @@
 
 import copy
 import inspect
-import weakref
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import adamomentum.torch
 from adamomentum import AdaMomentum
 from adamomentum.torch import _foreach, _fused, _single
+from adamomentum_lab.bench.step_time import Peak
 from tests.contract import feed, gradient, loss_of, network, parameter
 
 
@@ -297,35 +295,6 @@ def test_backends_share_a_step(monkeypatch):
     assert calls.counts == {"fused": 5 * 300, "foreach": 300, "single": 300}
     for a, b in zip(mixed, run(foreach=False), strict=True):
         torch.testing.assert_close(a, b)
-
-
-class Peak(TorchDispatchMode):
-    """The most bytes of new tensors alive at once."""
-
-    def __init__(self):
-        super().__init__()
-        self.alive = self.peak = 0
-        self.seen = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        old = {
-            x.untyped_storage()._cdata for x in tree_leaves((args, kwargs)) if torch.is_tensor(x)
-        }
-        out = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(out):
-            if not torch.is_tensor(tensor):
-                continue
-            storage = tensor.untyped_storage()
-            if storage._cdata not in old | self.seen:
-                self.seen.add(storage._cdata)
-                self.alive += storage.nbytes()
-                weakref.finalize(tensor, self.freed, storage._cdata, storage.nbytes())
-        self.peak = max(self.peak, self.alive)
-        return out
-
-    def freed(self, key, nbytes):
-        self.seen.discard(key)
-        self.alive -= nbytes
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

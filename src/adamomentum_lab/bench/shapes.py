@@ -66,15 +66,37 @@ def transformer(vocabulary: int = 10_000, width: int = 512, inner: int = 1024) -
     return [(vocabulary, width), *(encoder * 6), *norm, *(decoder * 6), *norm]
 
 
-MODELS = {
+def biggan(width: int = 96, shared: int = 128, noise: int = 20) -> Shapes:
+    """Generator and discriminator of a 32x32 BigGAN, the noise split into four chunks."""
+    g, d, label = 4 * width, 2 * width, shared + noise
+    norm: Shapes = [(g, label), (g, label)]
+    up: Shapes = [*norm, *norm, *([(g, g, 3, 3), (g,)] * 2), (g, g, 1, 1), (g,)]
+    generator: Shapes = [(10, shared), (16 * g, noise), (16 * g,), *(up * 3)]
+    generator += [*attention(g), (g,), (g,), (3, g, 3, 3), (3,)]
+    down: Shapes = [(d, d, 3, 3), (d,)] * 2
+    first: Shapes = [(d, 3, 3, 3), (d,), (d, d, 3, 3), (d,), (d, 3, 1, 1), (d,)]
+    discriminator = [*first, *attention(d), *down, (d, d, 1, 1), (d,), *(down * 2), (1, d), (1,)]
+    return [*generator, *discriminator, (10, d)]
+
+
+def attention(width: int) -> Shapes:
+    """Self-attention over pixels: three projections, one back, and a gain."""
+    narrow, half = (width // 8, width, 1, 1), (width // 2, width, 1, 1)
+    return [narrow, narrow, half, (width, width // 2, 1, 1), (1,)]
+
+
+def count(shapes: Shapes) -> int:
+    """The number of parameters."""
+    return sum(map(math.prod, shapes))
+
+
+MODELS: dict[str, Shapes] = {
     "ResNet-34": resnet34(),
     "DenseNet-121": densenet121(),
     "VGG-16": vgg16(),
     "LSTM, 3 layers": lstm3(),
     "Transformer": transformer(),
+    "BigGAN": biggan(),
+    "one of 64 Mi": [(64 * 2**20,)],
     "1,000 x 64": [(64,)] * 1000,
 }
-
-
-def count(shapes: Shapes) -> int:
-    return sum(map(math.prod, shapes))

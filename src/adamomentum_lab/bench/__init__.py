@@ -1,0 +1,1 @@
+"""Step time and memory of AdaMomentum beside its peers."""

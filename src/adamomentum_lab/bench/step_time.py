@@ -1,0 +1,199 @@
+"""Step time, bandwidth and memory of optimizers on the parameter shapes of the paper's models.
+
+Contestants take turns in one process, so that a noisy machine disturbs all alike, and each is
+reported as a ratio to torch's fused Adam in the same turns.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import platform
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from adamomentum import AdaMomentum
+from adamomentum_lab.bench.shapes import MODELS, Shapes, count
+
+BASE = "Adam, fused"
+OURS = "AdaMomentum"
+Build = Callable[[list[torch.nn.Parameter]], Optimizer]
+
+
+class Plain(Optimizer):
+    """AdaMomentum as a paper's code has it: a Python loop of a dozen tensor operations."""
+
+    def __init__(self, params: Iterable[torch.nn.Parameter]) -> None:
+        super().__init__(params, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-16})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step."""
+        loss = closure() if closure else None
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                state["step"] += 1
+                m, v = state["m"], state["v"]
+                m.mul_(beta1).add_(p.grad, alpha=1 - beta1)
+                v.mul_(beta2).addcmul_(m, m, value=1 - beta2).add_(group["eps"])
+                m_hat = m / (1 - beta1 ** state["step"])
+                v_hat = v / (1 - beta2 ** state["step"])
+                p.add_(m_hat / v_hat.sqrt(), alpha=-group["lr"])
+        return loss
+
+
+def contestants() -> dict[str, Build]:
+    """Who takes part, the base of the ratios first."""
+    adam, adamw = torch.optim.Adam, torch.optim.AdamW
+    everyone: dict[str, Build] = {
+        BASE: lambda p: adam(p, fused=True),
+        "AdamW, fused": lambda p: adamw(p, fused=True),
+        "Adam, foreach": lambda p: adam(p, foreach=True),
+        "Adam, loop": lambda p: adam(p, foreach=False),
+        OURS: lambda p: AdaMomentum(p),
+        "  weight decay": lambda p: AdaMomentum(p, weight_decay=1e-2),
+        "  bfloat16 moments": lambda p: AdaMomentum(p, state_dtype=torch.bfloat16),
+        "  amsgrad": lambda p: AdaMomentum(p, amsgrad=True),
+        "  foreach": lambda p: AdaMomentum(p, foreach=True),
+        "  single": lambda p: AdaMomentum(p, foreach=False),
+        "  plain loop": lambda p: Plain(p),
+    }
+    if importlib.util.find_spec("pytorch_optimizer"):
+        theirs = importlib.import_module("pytorch_optimizer")
+        everyone["pytorch_optimizer.AdaBelief"] = lambda p: theirs.AdaBelief(p)
+    return everyone
+
+
+class Peak(TorchDispatchMode):
+    """The most bytes of new tensors alive at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive = self.peak = 0
+        self._seen: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = (x for x in tree_leaves((args, kwargs)) if torch.is_tensor(x))
+        old = {x.untyped_storage()._cdata for x in given}
+        out = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(out):
+            if torch.is_tensor(tensor):
+                storage = tensor.untyped_storage()
+                if storage._cdata not in old | self._seen:
+                    self._seen.add(storage._cdata)
+                    self.alive += storage.nbytes()
+                    weakref.finalize(tensor, self._freed, storage._cdata, storage.nbytes())
+        self.peak = max(self.peak, self.alive)
+        return out
+
+    def _freed(self, key: int, nbytes: int) -> None:
+        self._seen.discard(key)
+        self.alive -= nbytes
+
+
+def bandwidth_of_an_add(seconds: float = 0.5) -> float:
+    """GB/s of an in-place add of 64 Mi floats: two reads and a write."""
+    a, b = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        a.add_(b)
+        times.append(time.perf_counter() - start)
+    return 3 * 4 * a.numel() / statistics.median(times) / 1e9
+
+
+def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[str, Any]:
+    """Median step time, state and peak memory of each, all with the same gradients."""
+    grads = [torch.randn(shape) for shape in shapes]
+    results: dict[str, Any] = {name: {} for name in builds}
+    optimizers = {}
+    for name, build in builds.items():
+        params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = grad
+        optimizer = optimizers[name] = build(params)
+        optimizer.step()
+        moments = [x for x in tree_leaves(dict(optimizer.state)) if torch.is_tensor(x)]
+        state = sum(x.numel() * x.element_size() for x in moments)
+        with Peak() as memory:
+            optimizer.step()
+        results[name]["state_bytes_per_parameter"] = round(state / count(shapes), 2)
+        results[name]["extra_bytes_at_peak"] = memory.peak
+    times: dict[str, list[float]] = {name: [] for name in builds}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or min(map(len, times.values())) < 5:
+        for name, optimizer in optimizers.items():
+            optimizer.step()  # nobody pays for what the one before has left in the caches
+            for _ in range(3):
+                start = time.perf_counter()
+                optimizer.step()
+                times[name].append(time.perf_counter() - start)
+    for name, values in times.items():
+        results[name]["seconds"] = statistics.median(values)
+        results[name]["times_as_fast_as_adam_fused"] = statistics.median(
+            base / value for base, value in zip(times[BASE], values, strict=True)
+        )
+    return results
+
+
+def run(
+    models: list[str], threads: int, seconds: float, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measure, telling of each model as it is done; returns everything."""
+    torch.set_num_threads(threads)
+    builds = contestants()
+    add = bandwidth_of_an_add()
+    say(
+        f"torch {torch.__version__}, {threads} threads, {platform.machine()}; an in-place add "
+        f"reaches {add:.1f} GB/s.\nRatios are to Adam(fused=True), larger is faster; extra memory "
+        f"is that of new tensors."
+    )
+    report: dict[str, Any] = {"add_gb_per_second": add, "threads": threads, "models": {}}
+    for model in models:
+        shapes = MODELS[model]
+        size = count(shapes)
+        say(f"\n{model}: {size:,} parameters in {len(shapes)} tensors")
+        say(f"{'':28}{'ratio':>8}{'ms':>10}{'state B/param':>15}{'extra MB':>10}{'GB/s':>8}")
+        results = report["models"][model] = measure(shapes, builds, seconds)
+        for name, r in results.items():
+            # Of one pass: parameter, moments read and written, gradient read.
+            r["gb_per_second"] = (
+                size * (12 + 2 * r["state_bytes_per_parameter"]) / r["seconds"] / 1e9
+            )
+            say(
+                f"{name:28}{r['times_as_fast_as_adam_fused']:>8.2f}{r['seconds'] * 1e3:>10.3f}"
+                f"{r['state_bytes_per_parameter']:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}"
+                f"{r['gb_per_second']:>8.1f}"
+            )
+        plain, ours = results["  plain loop"]["seconds"], results[OURS]["seconds"]
+        say(f"{OURS} is {plain / ours:.1f} times as fast as the plain loop.")
+    return report
+
+
+def main(
+    models: list[str] | None = None,
+    threads: int = 2,
+    seconds: float = 5.0,
+    json_file: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Run, and write the figures to a file where one is named."""
+    report = run(models or list(MODELS), threads, seconds, say)
+    if json_file:
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
+    return report

@@ -1,0 +1,52 @@
+"""The benchmark measures what it says, on the shapes of the networks it names."""
+
+import json
+
+import pytest
+import torch
+
+from adamomentum import AdaMomentum
+from adamomentum_lab.bench import step_time
+from adamomentum_lab.bench.shapes import MODELS, count
+from tests.contract import feed, parameter
+
+
+@pytest.mark.parametrize(
+    ("model", "tensors", "parameters"),
+    [
+        # Counts of the networks as the authors ran them.
+        ("ResNet-34", 110, 21_282_122),
+        ("DenseNet-121", 362, 1_000_618),
+        ("VGG-16", 58, 15_253_578),
+        ("one of 64 Mi", 1, 67_108_864),
+        ("1,000 x 64", 1000, 64_000),
+    ],
+)
+def test_counts(model, tensors, parameters):
+    assert len(MODELS[model]) == tensors
+    assert count(MODELS[model]) == parameters
+
+
+def test_the_plain_loop_is_adamomentum():
+    params = [parameter(3, 2), parameter(3, 2)]
+    optimizers = [step_time.Plain([params[0]]), AdaMomentum([params[1]], foreach=False)]
+    for param, optimizer in zip(params, optimizers, strict=True):
+        feed(optimizer, [param], range(20))
+    torch.testing.assert_close(*params)
+
+
+def test_a_small_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(step_time, "bandwidth_of_an_add", lambda: 10.0)
+    monkeypatch.setitem(step_time.MODELS, "tiny", [(64, 3), (64,)])
+    lines = []
+    threads = torch.get_num_threads()
+    step_time.main(["tiny"], threads, 0.01, tmp_path / "bench.json", lines.append)
+    report = json.loads((tmp_path / "bench.json").read_text())
+    results = report["models"]["tiny"]
+    assert results["Adam, fused"]["times_as_fast_as_adam_fused"] == 1
+    assert results["AdaMomentum"]["state_bytes_per_parameter"] == pytest.approx(8, abs=0.1)
+    assert results["  bfloat16 moments"]["state_bytes_per_parameter"] == pytest.approx(4, abs=0.1)
+    # The native kernel makes no tensors; the lists of foreach are one copy of the parameters.
+    assert results["AdaMomentum"]["extra_bytes_at_peak"] == 0
+    assert results["  foreach"]["extra_bytes_at_peak"] == pytest.approx(4 * 256, rel=0.1)
+    assert "tiny: 256 parameters in 2 tensors" in "\n".join(lines)
