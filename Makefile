@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 help:
 	@echo "make test     everything: lint, types, all tests"
 	@echo "make check    lint, types and the fast tests, in under a minute"
-	@echo "make bench    step time beside torch.optim.Adam"
+	@echo "make bench    step time and memory beside torch.optim.Adam, some minutes"
 	@echo "make docs     the documentation, in site/"
 	@echo "make install  the environment of the above, in $(VENV)"
 	@echo "make clean    remove what these made"
