@@ -199,8 +199,14 @@ class AdaMomentum(Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """GradScaler's question whether it may leave unscaling and skipping to `step`."""
-        return all(group["fused"] for group in self.param_groups)
+        """GradScaler's question whether it may leave unscaling and skipping to `step`.
+
+        Only the CPU kernel unscales.
+        """
+        return all(
+            group["fused"] and all(param.is_cpu for param in group["params"])
+            for group in self.param_groups
+        )
 
     def _overflowed(self) -> bool:
         """GradScaler's answer, which it leaves here where the step supports scaling."""
@@ -221,11 +227,11 @@ class AdaMomentum(Optimizer):
                 )
         grad: Any = param.grad
         v_max = state[V_MAX] if group["amsgrad"] else None
-        slot = Slot(param, grad, state[M], state[V], v_max, state["step"])
-        slot = slot.as_real()
+        slot = Slot(param, grad, state[M], state[V], v_max, state["step"]).as_real()
         return slot if group["differentiable"] else local(slot)
 
     def _slots_of_graph(self, group: dict[str, Any]) -> list[Slot]:
+        """The slots of a group while torch.compile records the step."""
         columns: list[list[Tensor]] = [[], [], [], [], [], []]
         self._init_group(group, *columns)
         params, grads, ms, vs, ts, maxima = columns

@@ -153,6 +153,9 @@ def test_a_grad_scaler_leaves_unscaling_to_the_kernel():
     optimizer = AdaMomentum([param], lr=0.1, fused=True)
     assert optimizer._step_supports_amp_scaling
     assert not AdaMomentum([parameter(1)])._step_supports_amp_scaling
+    elsewhere = AdaMomentum([torch.nn.Parameter(torch.zeros(2, device="meta"))])
+    elsewhere.param_groups[0]["fused"] = True  # as on a GPU, where the kernel is Triton's
+    assert not elsewhere._step_supports_amp_scaling
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
     for seed in range(3):
         grad = gradient(param, seed)
@@ -195,3 +198,16 @@ def test_triton_is_not_imported_for_cpu_tensors():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_checkpoint_that_asks_for_the_kernel_where_there_is_none(monkeypatch):
+    param = parameter(3)
+    optimizer = AdaMomentum([param], fused=True)
+    feed(optimizer, [param], range(1))
+    again = AdaMomentum([param])
+    again.load_state_dict(optimizer.state_dict())
+    monkeypatch.setattr(_fused, "_cpu", None)
+    before = param.detach().clone()
+    with pytest.raises(ValueError, match="fused=True cannot be honoured for parameter 0"):
+        again.step()
+    assert torch.equal(param, before)
