@@ -21,7 +21,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml constraints.txt src/adamomentum/torch/_cpu.c
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) -e '.[torch,optax,keras,dev]'
+	$(PIP) -e '.[torch,optax,keras,lab,dev]'
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed
@@ -40,7 +40,7 @@ test: lint
 	$(PYTEST)
 
 bench: install
-	$(BIN)/python benchmarks/step_time.py
+	$(BIN)/adamomentum bench
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

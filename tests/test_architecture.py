@@ -76,6 +76,14 @@ def test_a_missing_framework_names_the_extra(statement):
     )
 
 
+def test_the_command_without_the_lab_names_the_extra():
+    status, _, err = python(
+        "import sys; sys.modules['typer'] = None; from adamomentum_lab.cli import main; main()"
+    )
+    assert status == 1
+    assert err.strip() == "adamomentum needs the lab: pip install 'adamomentum[lab]'"
+
+
 def test_unknown_names_are_attribute_errors():
     import adamomentum
 

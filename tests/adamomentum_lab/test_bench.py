@@ -4,10 +4,12 @@ import json
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.bench import step_time
 from adamomentum_lab.bench.shapes import MODELS, count
+from adamomentum_lab.cli import app
 from tests.contract import feed, parameter
 
 
@@ -50,3 +52,35 @@ def test_a_small_run(tmp_path, monkeypatch):
     assert results["AdaMomentum"]["extra_bytes_at_peak"] == 0
     assert results["  foreach"]["extra_bytes_at_peak"] == pytest.approx(4 * 256, rel=0.1)
     assert "tiny: 256 parameters in 2 tensors" in "\n".join(lines)
+
+
+def test_the_command(tmp_path, monkeypatch):
+    monkeypatch.setattr(step_time, "bandwidth_of_an_add", lambda: 10.0)
+    monkeypatch.setitem(step_time.MODELS, "tiny", [(64, 3), (64,)])
+    threads = str(torch.get_num_threads())
+    arguments = ["bench", "--model", "tiny", "--seconds", "0.01", "--threads", threads]
+    done = CliRunner().invoke(app, [*arguments, "--json", "--out", str(tmp_path / "b.json")])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == json.loads((tmp_path / "b.json").read_text())
+    assert "tiny: 256 parameters" in done.stderr
+    done = CliRunner().invoke(app, arguments)
+    assert "tiny: 256 parameters" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "ResNet-35"], "there is no 'ResNet-35'; there are 'ResNet-34'"),
+        (["--out", "nowhere/b.json"], "the folder of 'nowhere/b.json' does not exist"),
+        (["--threads", "0"], "Invalid value for '--threads'"),
+    ],
+)
+def test_mistakes_at_the_command(arguments, words):
+    done = CliRunner().invoke(app, ["bench", *arguments])
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+
+
+def test_help_shows_an_example():
+    done = CliRunner().invoke(app, ["bench", "--help"])
+    assert "Example: adamomentum bench" in done.stdout
