@@ -195,24 +195,33 @@ CLONES static void narrow_bf16(int n, const float *restrict from, uint16_t *rest
         for (int i = 0; i < n; i++) to[i] = round_bf16(from[i], to_nearest(from[i]));
 }
 
-/* The plain step with bfloat16 moments, which is worth a pass of its own over float32 parameters;
- * other combinations go through wide copies of a block. `n` is small enough for 32 bits. */
-CLONES static void update_f32_small(int n, int64_t start, float *restrict param,
-                                    const float *restrict grad, uint16_t *restrict m,
-                                    uint16_t *restrict v, const Scalars *s)
+/* The plain step with bfloat16 moments and float32 parameters, which is worth a pass of its own;
+ * other combinations go through wide copies of a block. With an eps, v is never 0. */
+INLINE void update_small_body(int n, int64_t start, float *restrict param,
+                              const float *restrict grad, uint16_t *restrict m,
+                              uint16_t *restrict v, const Scalars *s, const int has_eps)
 {
-    const float sign = s->sign, b1 = s->b1, w1 = s->w1, k = s->k, b2 = s->b2, w2 = s->w2,
-                eps = s->eps, scale = s->scale, a = s->a, kept = s->kept;
+    const float b1 = s->b1, w1 = s->w1 * s->sign, k = s->k, b2 = s->b2, w2 = s->w2, eps = s->eps,
+                scale = s->scale, a = s->a, kept = s->kept;
     const uint32_t key = key_of(start, s->t, 0), first = (uint32_t)start;
     for (int i = 0; i < n; i++) {
-        const float mi = b1 * float_of((uint32_t)m[i] << 16) + w1 * (sign * grad[i]), ki = k * mi;
+        const float mi = b1 * float_of((uint32_t)m[i] << 16) + w1 * grad[i], ki = k * mi;
         const float vi = b2 * float_of((uint32_t)v[i] << 16) + w2 * (ki * ki) + eps;
-        const float root = __builtin_sqrtf(vi == 0 ? 1 : vi) * scale;
-        const uint32_t random = mix((first + (uint32_t)i) ^ key);
+        const float root = __builtin_sqrtf(!has_eps && vi == 0 ? 1 : vi) * scale;
         param[i] = kept * param[i] + a * mi / root;
-        m[i] = round_bf16(mi, random & 0xFFFF);
-        v[i] = round_bf16(vi, random >> 16);
+        /* As in round_bf16; where m is not finite, v is not either. */
+        const uint32_t bits = bits_of(vi), drawn = mix((first + (uint32_t)i) ^ key);
+        const uint32_t random = (bits & 0x7F800000) == 0x7F800000 ? 0 : drawn;
+        m[i] = (uint16_t)((bits_of(mi) + (random & 0xFFFF)) >> 16);
+        v[i] = (uint16_t)((bits + (random >> 16)) >> 16);
     }
+}
+
+CLONES static void update_small(int n, int64_t start, float *param, const float *grad,
+                                uint16_t *m, uint16_t *v, const Scalars *s)
+{
+    if (s->eps >= FLT_MIN) update_small_body(n, start, param, grad, m, v, s, 1);
+    else update_small_body(n, start, param, grad, m, v, s, 0);
 }
 
 #ifdef __FLT16_MAX__
@@ -286,9 +295,9 @@ static void update(const Record *r, int64_t from, int64_t to, const Scalars *s, 
                    r->v_max ? (double *)r->v_max + start : NULL, s, flags);
     else if (r->param_type == F32 && r->grad_type == F32 && !flags)
         for (int64_t i = start; i < start + n; i += BLOCK)
-            update_f32_small((int)(start + n - i < BLOCK ? start + n - i : BLOCK), i,
-                             (float *)r->param + i, (float *)r->grad + i, (uint16_t *)r->m + i,
-                             (uint16_t *)r->v + i, s);
+            update_small((int)(start + n - i < BLOCK ? start + n - i : BLOCK), i,
+                         (float *)r->param + i, (float *)r->grad + i, (uint16_t *)r->m + i,
+                         (uint16_t *)r->v + i, s);
     else
         for (int64_t i = start; i < start + n; i += BLOCK)
             update_narrow(r, i, (int)(start + n - i < BLOCK ? start + n - i : BLOCK), s, flags,
