@@ -1,7 +1,9 @@
 """AdaMomentum for PyTorch."""
 
 try:
-    import torch as _torch  # noqa: F401
+    from adamomentum.torch._fused import backends
+    from adamomentum.torch.migrate import lr_from_adam
+    from adamomentum.torch.optimizer import AdaMomentum
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
@@ -9,9 +11,5 @@ except ModuleNotFoundError as error:
         "adamomentum.torch needs PyTorch; install it with: pip install 'adamomentum[torch]'",
         name="torch",
     ) from error
-
-from adamomentum.torch._fused import backends
-from adamomentum.torch.migrate import lr_from_adam
-from adamomentum.torch.optimizer import AdaMomentum
 
 __all__ = ["AdaMomentum", "backends", "lr_from_adam"]

@@ -72,8 +72,9 @@ def check_running(group: dict[str, Any]) -> None:
     lr = _number("lr", group["lr"], tensor=True)
     if not isinstance(lr, Tensor) and math.isnan(lr):
         raise ValueError(f"Invalid learning rate: {lr} (lr must be a number).")
-    if not isinstance(group["betas"][0], Tensor):
-        _betas(group["betas"])
+    betas = group["betas"]
+    if not (isinstance(betas, tuple) and any(isinstance(beta, Tensor) for beta in betas)):
+        _betas(betas)
     check_together(group)
 
 

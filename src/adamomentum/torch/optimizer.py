@@ -266,6 +266,8 @@ class AdaMomentum(Optimizer):
             loaded.update(state_dict)
 
         def restore(_: Optimizer) -> None:
+            for group in self.param_groups:
+                check_options(group)  # which also gives them their plain form
             with torch.inference_mode(False):  # or the copies could not be updated outside it
                 for i, param, group in pairs(loaded, self.param_groups):
                     if saved := loaded["state"].get(i):
@@ -287,7 +289,6 @@ class AdaMomentum(Optimizer):
         for options in (self.defaults, *self.param_groups):
             for name, default in _DEFAULTS.items():
                 options.setdefault(name, default)
-            check_options(options)
 
 
 _DEFAULTS = {

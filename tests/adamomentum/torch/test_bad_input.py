@@ -175,6 +175,7 @@ def test_a_model_changed_after_the_first_step():
         ({"lr": NAN}, ValueError, "learning rate: nan"),
         ({"lr": torch.ones(3)}, ValueError, "Tensor lr must be 1-element"),
         ({"betas": (0.9,)}, ValueError, "betas must be a pair"),
+        ({"betas": 0.9}, TypeError, "betas must be a pair of numbers, but is 0.9"),
         ({"betas": (0.9, 1.0)}, ValueError, "beta parameter at index 1"),
         ({"amsgrad": True, "rectify": True}, ValueError, "amsgrad=True and rectify=True"),
     ],

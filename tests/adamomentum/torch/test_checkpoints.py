@@ -248,3 +248,19 @@ def test_state_dtype_is_saved_as_a_name():
     again.load_state_dict(saved)
     feed(again, [param], range(1))
     assert again.state[param]["exp_avg"].dtype is torch.bfloat16
+
+
+def test_copying_a_run_whose_schedule_has_rounded_lr_below_zero():
+    optimizer = AdaMomentum([parameter(3)])
+    optimizer.param_groups[0]["lr"] = -1e-20
+    assert copy.deepcopy(optimizer).param_groups[0]["lr"] == -1e-20
+    assert pickle.loads(pickle.dumps(optimizer)).param_groups[0]["lr"] == -1e-20
+
+
+def test_loaded_options_take_their_plain_form():
+    saved = AdaMomentum([parameter(3)]).state_dict()
+    saved["param_groups"][0].update(betas=[0.5, 0.9], state_dtype=torch.bfloat16)
+    again = AdaMomentum([parameter(3)])
+    again.load_state_dict(saved)
+    assert again.param_groups[0]["betas"] == (0.5, 0.9)
+    assert again.param_groups[0]["state_dtype"] == "bfloat16"
