@@ -37,8 +37,8 @@ class AdaMomentum(Optimizer):
     Algorithm 1 of "Rethinking Adam: A Twofold Exponential Moving Average Approach"
     (https://arxiv.org/abs/2106.11514). It takes the place of torch.optim.AdamW, but lr and eps do
     not mean the same: at equal lr its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where
-    noise dominates, and the first is lr/(1-b1), ten times Adam's. Divide an Adam lr by 4.36 or
-    tune it, and warm it up.
+    noise dominates, and the first is lr/(1-b1), ten times Adam's. Try an Adam lr and down to a
+    4.36th of it, and warm it up.
 
     Args:
         params: parameters, named parameters, or groups of them; every option below can be set
