@@ -122,11 +122,10 @@ def _programs(sizes: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 @triton.jit
-def _mix(x):
+def _scramble(x):
     """The hash of _rounding.py, in wrapping 32-bit arithmetic."""
     x = (x ^ (x >> 16)) * tl.full([], 0x7FEB352D, tl.uint32)
-    x = (x ^ (x >> 15)) * tl.full([], 0x846CA68B, tl.uint32)
-    return x ^ (x >> 16)
+    return (x ^ (x >> 15)) * tl.full([], 0x846CA68B, tl.uint32)
 
 
 @triton.jit
@@ -140,8 +139,10 @@ def _narrow(x, position, t, STREAM: tl.constexpr, TO: tl.constexpr, STOCHASTIC: 
             step = t.to(tl.int64).to(tl.uint32)
             high = (position >> 32).to(tl.uint32)
             word = tl.full([], STREAM // 2, tl.uint32)
-            key = _mix(_mix(step * 2 + word) + high * tl.full([], 0x9E3779B9, tl.uint32))
-            noise = (_mix(position.to(tl.uint32) ^ key) >> (16 * (STREAM % 2))) & 0xFFFF
+            stride = tl.full([], 0x9E3779B9, tl.uint32)
+            key = _scramble(_scramble(step * 2 + word) + high * stride)
+            sequence = _scramble(key) + position.to(tl.uint32) * stride
+            noise = (_scramble(sequence) >> (16 * (STREAM % 2))) & 0xFFFF
         finite = (bits & 0x7F800000) != 0x7F800000
         rounded = ((bits + noise) & 0xFFFF0000).to(tl.float32, bitcast=True)
         x = tl.where(finite, rounded, x)

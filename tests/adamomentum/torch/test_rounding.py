@@ -48,6 +48,20 @@ def test_streams_steps_and_positions_are_independent():
         assert abs(pair[0, 1]) < 5 / math.sqrt(n)
 
 
+def test_no_distance_between_positions_is_special():
+    n = 1 << 20
+    for stream in (Stream.M, Stream.V):
+        # How many of seven thresholds a position's bits exceed: their three leading digits.
+        value = torch.full((n,), 1.0)
+        bits = [rounded(value + k * 2**-11, 7, stream) > 1 for k in (1, 2, 3, 4, 5, 6, 7)]
+        halves = torch.stack(bits).double().sum(0) - 3.5
+        halves -= halves.mean()
+        spectrum = torch.fft.rfft(halves)
+        correlation = torch.fft.irfft(spectrum.abs() ** 2)[1 : n // 2] / halves.square().sum()
+        # Half a million lags of independent numbers: the largest is about 5 standard deviations.
+        assert correlation.abs().max().item() < 7 / math.sqrt(n)
+
+
 def test_depends_on_the_position_and_not_on_the_layout():
     value = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
     across = value.t().contiguous().t()
@@ -62,6 +76,20 @@ def test_keeps_what_is_exact_infinite_or_nan():
     for t in range(20):
         assert torch.equal(rounded(value, t).float(), value)
         assert rounded(nan_all_ones, t).isnan().all()
+
+
+@pytest.mark.parametrize("bits", [0x7FFFFFFF, -1, 0x7FC00000, 0x7F800001])
+def test_a_nan_of_any_bits_stays_one(bits):
+    param = torch.nn.Parameter(torch.zeros(2000))
+    optimizer = AdaMomentum([param], state_dtype=torch.bfloat16)
+    nan = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
+    for _ in range(20):
+        param.grad = torch.ones(2000)
+        param.grad[1500] = nan
+        optimizer.step()
+        state = optimizer.state[param]
+        for tensor in (param, state["exp_avg"], state["exp_avg_momentum_sq"]):
+            assert tensor.isnan().nonzero().flatten().tolist() == [1500]
 
 
 def test_small_updates_are_kept_on_average():
@@ -108,10 +136,18 @@ def test_order_of_parameters_does_not_matter(dtype):
 
 @pytest.mark.parametrize("backend", ["fused", "foreach", "triton"])
 @pytest.mark.parametrize("amsgrad", [False, True])
-@pytest.mark.parametrize("state_dtype", [None, torch.bfloat16], ids=str)
-def test_all_backends_draw_the_same_bits(backend, amsgrad, state_dtype, monkeypatch):
+@pytest.mark.parametrize(
+    ("dtype", "state_dtype"),
+    [
+        (torch.bfloat16, None),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float32, torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_all_backends_draw_the_same_bits(backend, amsgrad, dtype, state_dtype, monkeypatch):
     def run(**options):
-        param = parameter(3000, dtype=torch.bfloat16)
+        param = parameter(3000, dtype=dtype)
         optimizer = AdaMomentum(
             [param],
             lr=1e-2,
