@@ -1,0 +1,64 @@
+"""AdaBound: Adam whose rate of each coordinate is clipped between bounds that close on SGD's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from adamomentum.rule import remaining
+from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contenders._table import Averages, Group, TableOptimizer, average
+
+
+class AdaBound(TableOptimizer):
+    """theta -= clip(lr sqrt(1-b2^t) / (1-b1^t) / (sqrt(v) + eps), l, u) m.
+
+    l = f (1 - 1/(gamma t + 1)) and u = f (1 + 1/(gamma t)), f = final_lr lr/base_lr: schedules of
+    lr move the bounds along. base_lr, the lr a group began with, is part of the group, so that
+    checkpoints keep it.
+    """
+
+    SETTINGS: ClassVar = {
+        "lr": 1e-3,
+        "betas": (0.9, 0.999),
+        "eps": 1e-8,
+        "final_lr": 0.1,
+        "gamma": 1e-3,
+        "weight_decay": 0.0,
+        "decoupled_weight_decay": False,
+    }
+    START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters, whose lr becomes its base_lr."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        # A group that begins at 0 tells nothing of its scale; then the optimizer's lr does.
+        base_lr = float(group["lr"]) or float(self.defaults["lr"]) or 1.0
+        group.setdefault("base_lr", base_lr)
+
+    @staticmethod
+    def _direction(
+        g: Tensor, averages: Averages, t: int, group: Group, /
+    ) -> tuple[Tensor, Averages]:
+        b1, b2 = group["betas"]
+        m = average(averages["exp_avg"], g, b1)
+        v = average(averages["exp_avg_sq"], g * g, b2)
+        # All three arguments of the clip are in units of lr.
+        final = group["final_lr"] / group["base_lr"]
+        passed = group["gamma"] * t
+        rate = remaining(b2, t) ** 0.5 / remaining(b1, t) / (v.sqrt() + group["eps"])
+        rate = rate.clamp(final * (1 - 1 / (passed + 1)), final * (1 + 1 / passed))
+        return rate * m, {"exp_avg": m, "exp_avg_sq": v}
+
+
+CONTENDER = Contender(
+    name="adabound",
+    optimizer=AdaBound,
+    defaults=AdaBound.SETTINGS,
+    source="Luo et al. 2019 (arXiv 1902.09843)",
+    summary="Adam with rates clipped between bounds that close on SGD's; coupled weight decay",
+    role="paper",
+    family="adaptive",
+)

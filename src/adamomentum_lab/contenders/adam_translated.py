@@ -1,0 +1,56 @@
+"""Adam at the step length AdaMomentum has: tells whether it is more than a larger lr."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from adamomentum.torch import lr_from_adam
+from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contenders._table import (
+    Averages,
+    Group,
+    TableOptimizer,
+    average,
+    corrected,
+    divided,
+)
+
+
+class AdamTranslated(TableOptimizer):
+    """Adam at sqrt((1+b1)/(1-b1)) lr, 4.36 lr for b1 = 0.9.
+
+    `lr` is AdaMomentum's, in groups and in schedules, which is why this is not torch's Adam built
+    with another lr. Decoupled weight decay would go by that lr too, as AdaMomentum's does.
+    """
+
+    SETTINGS: ClassVar = {
+        "lr": 1e-3,
+        "betas": (0.9, 0.999),
+        "eps": 1e-8,
+        "weight_decay": 0.0,
+        "decoupled_weight_decay": False,
+    }
+    START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+
+    @staticmethod
+    def _direction(
+        g: Tensor, averages: Averages, t: int, group: Group, /
+    ) -> tuple[Tensor, Averages]:
+        b1, b2 = group["betas"]
+        m = average(averages["exp_avg"], g, b1)
+        v = average(averages["exp_avg_sq"], g * g, b2)
+        direction = divided(corrected(m, b1, t), corrected(v, b2, t).sqrt() + group["eps"])
+        return direction / lr_from_adam(1.0, b1), {"exp_avg": m, "exp_avg_sq": v}
+
+
+CONTENDER = Contender(
+    name="adam-translated",
+    optimizer=AdamTranslated,
+    defaults=AdamTranslated.SETTINGS,
+    source="AdaMomentum's lr, which is what its lr means; the others Adam's (arXiv 1412.6980)",
+    summary="Adam at AdaMomentum's lr times sqrt((1+b1)/(1-b1)); coupled weight decay",
+    role="control",
+    family="adaptive",
+)

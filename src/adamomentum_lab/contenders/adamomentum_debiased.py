@@ -1,0 +1,22 @@
+"""AdaMomentum without its long first steps: squares the bias-corrected momentum."""
+
+import functools
+
+from adamomentum.torch import AdaMomentum
+from adamomentum_lab.contenders import Contender
+
+CONTENDER = Contender(
+    name="adamomentum-debiased",
+    optimizer=functools.partial(AdaMomentum, debias_momentum=True),
+    defaults={
+        "lr": 1e-3,
+        "betas": (0.9, 0.999),
+        "eps": 1e-16,
+        "weight_decay": 0.0,
+        "decoupled_weight_decay": True,
+    },
+    source="AdaMomentum's, so that nothing else differs",
+    summary="AdaMomentum whose first step is lr and not lr/(1-b1); decoupled weight decay",
+    role="control",
+    family="adaptive",
+)

@@ -1,0 +1,35 @@
+"""Sign descent: Rprop as the paper's Table 1 writes it, m_t = g and v_t = g^2."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contenders._table import Averages, Group, TableOptimizer, divided
+
+
+class Sign(TableOptimizer):
+    """theta -= lr g / |g|. Not torch.optim.Rprop, which adapts a step per coordinate."""
+
+    SETTINGS: ClassVar = {"lr": 1e-3, "weight_decay": 0.0, "decoupled_weight_decay": True}
+    START: ClassVar = {}
+
+    @staticmethod
+    def _direction(
+        g: Tensor, averages: Averages, _t: int, _group: Group, /
+    ) -> tuple[Tensor, Averages]:
+        # Not Tensor.sign, which hides a NaN.
+        return divided(g, g.abs()), averages
+
+
+CONTENDER = Contender(
+    name="sign",
+    optimizer=Sign,
+    defaults=Sign.SETTINGS,
+    source="lr of Adam (arXiv 1412.6980), whose first step is this one",
+    summary="sign descent, the Rprop of the paper's Table 1; decoupled weight decay",
+    role="extra",
+    family="adaptive",
+)
