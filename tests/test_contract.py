@@ -4,10 +4,13 @@ import pytest
 import torch
 
 from adamomentum import AdaMomentum
+from adamomentum_lab import contenders
 from tests.adamomentum.torch.test_backends import use_triton
 from tests.contract import CHECKS, Case
 
 ADAM_ERRORS = "optim_error_inputs_func_adam"
+# Adam's without those of foreach and of betas as tensors, which only Adam and AdaMomentum have.
+BETA_ERRORS = "optim_error_inputs_func_radam"
 
 OPTIONS = {
     "default": {},
@@ -22,6 +25,23 @@ OPTIONS = {
     "no-eps": {"eps": 0.0},
     "wide-state": {"state_dtype": torch.float64},
 }
+
+
+def contender(name):
+    """A contender as it is raced, at the lr of the checks."""
+    found = contenders.get(name)
+    options = {key: value for key, value in found.defaults.items() if key != "lr"}
+    errors = {"error_inputs": BETA_ERRORS} if "betas" in options else {}
+    return Case(
+        f"contender-{name}",
+        found.optimizer,
+        options,
+        starts_at_zero=name != "yogi",
+        has_momentum=name != "sign",
+        **errors,
+    )
+
+
 CASES = [
     Case("torch-adamw", torch.optim.AdamW, error_inputs=ADAM_ERRORS),
     Case("torch-sgd", torch.optim.SGD, {"momentum": 0.9}),
@@ -33,6 +53,7 @@ CASES = [
     # Torch's error inputs ask for capturable=False, and bfloat16 has no complex counterpart.
     Case("capturable", AdaMomentum, {"capturable": True}),
     Case("small-state", AdaMomentum, {"state_dtype": torch.bfloat16}, takes_complex=False),
+    *map(contender, contenders.names()),
 ]
 
 

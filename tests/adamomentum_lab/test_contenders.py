@@ -1,0 +1,423 @@
+"""Every contender against its float64 oracle and, where Optax has the method, against Optax."""
+
+import itertools
+import math
+import pkgutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose as close
+
+from adamomentum_lab import contenders
+from adamomentum_lab.contenders import Contender, get, names, space
+from adamomentum_lab.contenders._table import TableOptimizer
+from tests.adamomentum_lab.oracles import ORACLES, walk
+from tests.contract import through_file
+
+STEPS, DECAY = 60, 1e-2
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # rtol = atol
+# Where the class has no choice. Everywhere else both forms are tested.
+DECOUPLED = {"sgdm": False, "adamw": True, "rmsprop": False}
+TABLE = [name for name in names() if get(name).optimizer in TableOptimizer.__subclasses__()]
+
+# Beside the defaults: at those, eps does not show, nor which beta goes where.
+OTHERS = {"lr": 3e-3, "betas": (0.8, 0.95), "eps": 1e-4, "alpha": 0.9, "momentum": 0.7}
+OTHERS |= {"final_lr": 0.02, "gamma": 0.05, "momentum_decay": 0.03, "rectify": True}
+
+
+def variants(name):
+    defaults = get(name).defaults
+    others = {key: value for key, value in OTHERS.items() if key in defaults}
+    forms = [{}]
+    if "decoupled_weight_decay" in defaults:
+        forms = [{"decoupled_weight_decay": decoupled} for decoupled in (False, True)]
+    for form, settings in itertools.product(forms, ({}, others)):
+        yield {**form, **settings}
+
+
+CASES = [(name, settings) for name in names() for settings in variants(name)]
+
+
+def start():
+    return np.random.default_rng(0).normal(size=(4, 3))
+
+
+def gradients():
+    """Over eight orders of magnitude, with a coordinate that stays zero."""
+    random = np.random.default_rng(1)
+    scale = 10.0 ** random.uniform(-6, 2, size=(4, 3))
+    scale[0, 0] = 0
+    return random.normal(size=(STEPS, 4, 3)) * scale + 0.3 * scale
+
+
+def rates(lr):
+    """A schedule: a warm-up from zero, then lr, then a fifth of it."""
+    return [lr * min(t / 3, 1) if t < STEPS // 2 else lr / 5 for t in range(STEPS)]
+
+
+def run(optimizer, gradients):
+    (group,) = optimizer.param_groups
+    (param,) = group["params"]
+    for g, lr in zip(gradients, rates(group["lr"]), strict=True):
+        group["lr"] = lr
+        param.grad = torch.as_tensor(g).to(param.dtype)
+        optimizer.step()
+    return param.detach().double().numpy()
+
+
+def build(name, dtype=torch.float64, **settings):
+    param = torch.nn.Parameter(torch.as_tensor(start()).to(dtype))
+    return get(name).build([param], **{"weight_decay": DECAY, **settings})
+
+
+@pytest.fixture
+def default_dtype(request):
+    """For torch's NAdam, which keeps the product of its momenta in the default dtype."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(request.param)
+    yield request.param
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("default_dtype", TOLERANCE, ids=str, indirect=True)
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
+def test_agrees_with_the_oracle(name, settings, default_dtype):
+    optimizer = build(name, default_dtype, **settings)
+    reached = run(optimizer, gradients())
+    chosen = {**get(name).defaults, **settings}
+    expected = walk(
+        ORACLES[name],
+        start(),
+        gradients(),
+        rates(chosen["lr"]),
+        decay=DECAY,
+        decoupled=chosen.get("decoupled_weight_decay", DECOUPLED.get(name)),
+        settings=chosen,
+    )
+    tolerance = TOLERANCE[default_dtype]
+    close(reached, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_every_contender_has_an_oracle():
+    assert ORACLES.keys() == set(names())
+
+
+# One step from theta = 10 with gradient 2, lr 1, betas (1/2, 3/4), eps 1/4: m = 1, m_hat = 2,
+# g^2 averages to 1 (corrected 4) and m^2 to 1/4 (corrected 1); eps inside v corrects to 1.
+BY_HAND = {
+    "sgdm": 2,
+    "adam": 2 / (2 + 1 / 4),
+    "adamw": 2 / (2 + 1 / 4),
+    # v = 1e-6 + 1/4*4, m = 1 + 1e-6/2
+    "yogi": 2 * (1 + 5e-7) / (math.sqrt(4 * (1 + 1e-6)) + 1 / 4),
+    # rate (1/2)/(1/2)/(1+1/4) = 4/5, above the upper bound 1/4 (1 + 1) = 1/2
+    "adabound": 1 / 2,
+    # rho_1 = 7 - 6 = 1: not rectified
+    "radam": 2,
+    # g - m = 1: s = 1/4 + 1/4, corrected 2
+    "adabelief": 2 / (math.sqrt(2) + 1 / 4),
+    "adamomentum": 2 / math.sqrt(2),
+    "adam-translated": math.sqrt(3) * 2 / (2 + 1 / 4),
+    "adamomentum-debiased": 2 / math.sqrt(5),
+    "adamomentum-outer-eps": 2 / (1 + 1 / 4),
+    "adamomentum-rectified": 2,
+    "eadam": 2 / math.sqrt(5),
+    # With momentum_decay 0 mu = b1/2 = 1/4: 1/4*1/(1 - 1/16) + 3/4*2/(1 - 1/4) = 4/15 + 2
+    "nadam": (4 / 15 + 2) / (2 + 1 / 4),
+    "rmsprop": 2 / (math.sqrt(4 / 4) + 1 / 4),
+    "sign": 1,
+}
+HAND = {"lr": 1.0, "betas": (0.5, 0.75), "eps": 0.25, "alpha": 0.75}
+HAND |= {"final_lr": 0.25, "gamma": 1.0, "momentum_decay": 0.0}
+
+
+@pytest.mark.parametrize("name", names())
+def test_first_step_by_hand(name):
+    settings = {**get(name).defaults, **HAND}
+    assert ORACLES[name](np.array([[2.0]]), 1.0, settings)[0] == pytest.approx(
+        BY_HAND[name], rel=1e-14
+    )
+    param = torch.nn.Parameter(torch.tensor([10.0], dtype=torch.float64))
+    optimizer = get(name).build(
+        [param], **{key: value for key, value in HAND.items() if key in get(name).defaults}
+    )
+    param.grad = torch.full_like(param, 2.0)
+    optimizer.step()
+    # RAdam and NAdam keep a scalar in float32.
+    assert param.item() == pytest.approx(10 - BY_HAND[name], rel=1e-7)
+
+
+def test_second_steps_by_hand():
+    """Gradients 2 then 4: m = 5/2, m_hat = 10/3, v_hat = (3/4 + 4)/(7/16) = 76/7."""
+    gs, settings = np.array([[2.0], [4.0]]), {**HAND, "momentum": 0.5, "rectify": False}
+    assert ORACLES["sgdm"](gs, 1.0, settings)[0] == 5
+    adams = (10 / 3) / (math.sqrt(76 / 7) + 1 / 4)
+    assert ORACLES["adam"](gs, 1.0, settings)[0] == pytest.approx(adams, rel=1e-14)
+    # g - m is 1, then 3/2: s = 1/2*3/4 + 9/16 + 1/4 = 19/16, corrected 19/7.
+    beliefs = (10 / 3) / (math.sqrt(19 / 7) + 1 / 4)
+    assert ORACLES["adabelief"](gs, 1.0, settings)[0] == pytest.approx(beliefs, rel=1e-14)
+    # Yogi's v falls where g^2 is below it: 1e-6 + 1, and then - 1/4 * 1/4.
+    yogis = ORACLES["yogi"](np.array([[2.0], [0.5]]), 1.0, settings)[0]
+    m = (1 / 2 + 1 / 4 + 1e-6 / 4) / (3 / 4)
+    v = (1e-6 + 1 - 1 / 16) / (7 / 16)
+    assert yogis == pytest.approx(m / (math.sqrt(v) + 1 / 4), rel=1e-14)
+
+
+NOT_IN_OPTAX = {"adabound", "eadam", *(name for name in names() if "adamomentum" in name)}
+# Where Optax differs, settings at which it does not.
+AS_OPTAX = {
+    "nadam": {"momentum_decay": 1e9},  # Optax does not warm the momentum, and this ends it at once
+    "radam": {"eps": 1e-30},  # Optax adds eps to the bias-corrected root, torch before that
+    "rmsprop": {"momentum": 0.0},  # Optax's momentum holds the lr of each step, torch's does not
+    "adabelief": {"rectify": False},  # Optax has no other
+}
+
+
+def optax_of(name, s, rate):
+    """The method in Optax, without weight decay; rate is a function of the step."""
+    import optax
+
+    betas = dict(zip(("b1", "b2"), s.get("betas", ()), strict=False))
+    eps = {"eps": s.get("eps")}
+    if name == "adam-translated":
+        factor = math.sqrt((1 + betas["b1"]) / (1 - betas["b1"]))
+        return optax.adam(lambda t: factor * rate(t), **betas, **eps)
+    makers = {
+        "sgdm": lambda: optax.sgd(rate, momentum=s["momentum"]),
+        "adam": lambda: optax.adam(rate, **betas, **eps),
+        "adamw": lambda: optax.adam(rate, **betas, **eps),
+        "yogi": lambda: optax.yogi(rate, **betas, **eps),
+        "radam": lambda: optax.radam(rate, **betas, **eps),
+        # Optax names the two places of eps.
+        "adabelief": lambda: optax.adabelief(rate, **betas, **eps, eps_root=s["eps"]),
+        "nadam": lambda: optax.nadam(rate, **betas, **eps),
+        # Optax puts eps under the root by default.
+        "rmsprop": lambda: optax.rmsprop(rate, decay=s["alpha"], **eps, eps_in_sqrt=False),
+        "sign": lambda: optax.sign_sgd(rate),
+    }
+    return makers[name]()
+
+
+@pytest.mark.parametrize("default_dtype", [torch.float64], ids=str, indirect=True)
+@pytest.mark.parametrize(
+    ("name", "settings"), [case for case in CASES if case[0] not in NOT_IN_OPTAX], ids=str
+)
+def test_agrees_with_optax(name, settings, default_dtype):
+    jax = pytest.importorskip("jax")
+    optax = pytest.importorskip("optax")
+    settings = settings | AS_OPTAX.get(name, {})
+    chosen = get(name).defaults | settings
+    with jax.enable_x64(True):
+        scheduled = jax.numpy.array(rates(chosen["lr"]))
+        method = optax_of(name, chosen, lambda t: scheduled[t])
+        decoupled = chosen.get("decoupled_weight_decay", DECOUPLED.get(name))
+        theta = jax.numpy.array(start())
+        state = method.init(theta)
+        update_of = jax.jit(method.update)
+        for g, lr in zip(gradients(), rates(chosen["lr"]), strict=True):
+            g = jax.numpy.array(g if decoupled else g + DECAY * np.array(theta))
+            update, state = update_of(g, state, theta)
+            theta = theta * (1 - lr * DECAY if decoupled else 1)
+            theta = optax.apply_updates(theta, update)
+        expected = np.array(theta)
+    close(run(build(name, **settings), gradients()), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_adam_translated_is_adam_at_another_lr():
+    lr = 1e-3 * math.sqrt(1.9 / 0.1)
+    assert lr == pytest.approx(4.36e-3, rel=1e-3)
+    adam = run(build("adam", lr=lr), gradients())
+    close(run(build("adam-translated", lr=1e-3), gradients()), adam, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_maximize_is_the_gradient_turned_round(name):
+    up, down = build(name), build(name)
+    up.param_groups[0]["maximize"] = True
+    close(run(up, -gradients()), run(down, gradients()), rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", TABLE)
+def test_half_precision_keeps_float32_averages_through_a_checkpoint(name, dtype):
+    halves = np.clip(gradients(), -10, 10)
+    first, again = build(name, dtype, lr=1e-2), build(name, dtype, lr=0.5)
+    run(first, halves)
+    saved = through_file(first.state_dict())
+    (old,), (new,) = (optimizer.param_groups[0]["params"] for optimizer in (first, again))
+    new.data.copy_(old.data)
+    again.load_state_dict(saved)
+    assert new.dtype is dtype
+    assert all(
+        value.dtype is torch.float32 and value.isfinite().all()
+        for value in again.state[new].values()
+    )
+    for optimizer in (first, again):
+        run(optimizer, halves[::-1])
+    assert torch.equal(old, new)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_zero_gradients_without_eps_are_no_nan(name):
+    param = torch.nn.Parameter(torch.ones(3))
+    settings = {"eps": 0.0} if "eps" in get(name).defaults else {}
+    optimizer = get(name).build([param], **settings)
+    for _ in range(3):
+        param.grad = torch.zeros(3)
+        optimizer.step()
+    # Yogi's momentum starts at 1e-6.
+    close(param.detach(), torch.ones(3), rtol=0, atol=0.1 if name == "yogi" else 0)
+
+
+def test_adabound_keeps_the_lr_it_began_with():
+    optimizer = build("adabound", lr=1e-2)
+    optimizer.param_groups[0]["lr"] = 1e-4
+    again = build("adabound", lr=1e-4)
+    again.load_state_dict(through_file(optimizer.state_dict()))
+    assert again.param_groups[0]["base_lr"] == 1e-2
+
+
+def test_adabound_of_a_group_that_begins_at_zero():
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = get("adabound").build([{"params": [param], "lr": 0.0}], lr=1e-2)
+    assert optimizer.param_groups[0]["base_lr"] == 1e-2
+    assert get("adabound").build([param], lr=0.0).param_groups[0]["base_lr"] == 1.0
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_sparse_gradients_are_refused(name):
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = get(name).build([param])
+    param.grad = torch.ones(3).to_sparse()
+    with pytest.raises(RuntimeError, match="does not support sparse gradients"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "error", "words"),
+    [
+        ("yogi", {"lr": -1.0}, ValueError, "Invalid learning rate: -1.0"),
+        ("yogi", {"lr": math.nan}, ValueError, "Invalid learning rate: nan"),
+        ("yogi", {"lr": "fast"}, TypeError, "lr must be a number, but is 'fast'"),
+        ("eadam", {"eps": -1e-8}, ValueError, "Invalid epsilon value: -1e-08"),
+        ("eadam", {"betas": [0.9, 1.5]}, ValueError, "Invalid beta parameter at index 1: 1.5"),
+        ("adabound", {"final_lr": -1.0}, ValueError, "Invalid final_lr value: -1.0"),
+        ("adabound", {"gamma": 0.0}, ValueError, "gamma must be above 0"),
+        ("adabelief", {"rectify": "false"}, TypeError, "rectify must be True or False"),
+    ],
+)
+def test_settings_that_cannot_be_meant(name, settings, error, words):
+    with pytest.raises(error, match=words):
+        build(name, **settings)
+
+
+def test_a_table_optimizer_has_only_its_options():
+    with pytest.raises(TypeError, match="Sign has no option 'eps'"):
+        get("sign").optimizer([torch.nn.Parameter(torch.ones(1))], eps=1.0)
+    optimizer = build("sign")
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))], "lr": -1.0})
+    assert len(optimizer.param_groups) == 1
+
+
+def test_names_are_in_order():
+    assert names() == [
+        *("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum"),
+        *("adam-translated", "adamomentum-debiased", "adamomentum-outer-eps"),
+        *("adamomentum-rectified", "eadam"),
+        *("nadam", "rmsprop", "sign"),
+    ]
+    names().clear()
+    assert names()
+
+
+def test_a_contender_is_a_file_of_its_name():
+    folder = str(Path(contenders.__file__).parent)
+    files = {module.name for module in pkgutil.iter_modules([folder])}
+    assert {name.replace("-", "_") for name in names()} == {
+        file for file in files if not file.startswith("_")
+    }
+
+
+def test_an_unknown_name_is_told_the_nearest():
+    with pytest.raises(
+        ValueError,
+        match=r"^There is no contender 'adam_translated' \(did you mean 'adam-translated'\?\); "
+        r"there are sgdm, adam, .* sign\.$",
+    ):
+        get("adam_translated")
+    with pytest.raises(ValueError, match=r"^There is no contender 'lbfgs'; there are sgdm"):
+        get("lbfgs")
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_said_of_a_contender(name):
+    contender = get(name)
+    assert contender.name == name
+    assert contender.source
+    assert contender.summary
+    assert not {"\n"} & set(contender.source + contender.summary)
+    assert contender.defaults["weight_decay"] == 0.0
+    assert contender.defaults["lr"] == {"sgdm": 0.1, "yogi": 1e-2}.get(name, 1e-3)
+    assert contender.family == ("sgdm" if name == "sgdm" else "adaptive")
+    decoupled = contender.defaults.get("decoupled_weight_decay", DECOUPLED.get(name))
+    assert ("decoupled" if decoupled else "coupled") in contender.summary.split()
+    assert hash(contender)
+
+
+@pytest.mark.parametrize("name", names())
+def test_defaults_and_settings_reach_the_groups(name):
+    contender = get(name)
+    group = build(name, weight_decay=0.25).param_groups[0]
+    for key, value in {**contender.defaults, "weight_decay": 0.25}.items():
+        assert group[key] == value
+    with pytest.raises(
+        ValueError,
+        match=f"^The contender '{name}' has no setting 'warmup'; it has lr, .*weight_decay.*\\.$",
+    ):
+        build(name, warmup=3)
+    if "betas" in contender.defaults:
+        assert build(name, betas=[0.5, 0.99]).param_groups[0]["betas"] == (0.5, 0.99)
+        assert contender.defaults["betas"] == (0.9, 0.999)
+
+
+@pytest.mark.parametrize("kind", contenders.GRIDS)
+@pytest.mark.parametrize("name", names())
+def test_every_grid_value_can_be_built(name, kind):
+    grid = space(get(name), kind)
+    assert {"lr", "weight_decay"} <= grid.keys() <= get(name).defaults.keys()
+    for setting, values in grid.items():
+        for value in values:
+            assert build(name, **{setting: value}).param_groups[0][setting] == value
+
+
+def test_grids_of_the_paper():
+    cnn = space(get("adam"), "cnn")
+    assert cnn["lr"] == (0.1, 0.01, 0.001, 1e-4, 1e-5)
+    assert len(cnn["eps"]) == 12
+    assert (cnn["eps"][0], cnn["eps"][-1]) == (1e-5, 1e-16)
+    assert space(get("sgdm"), "lstm")["lr"] == (100, 50, 30, 10, 1, 0.1)
+    assert space(get("sgdm"), "gan").keys() == {"lr", "momentum", "weight_decay"}
+    assert space(get("sign"), "cnn").keys() == {"lr", "weight_decay"}
+    assert space(get("radam"), "transformer")["betas"] == ((0.9, 0.98), (0.9, 0.99), (0.9, 0.999))
+    with pytest.raises(
+        ValueError, match=r"^There is no grid for 'mlp'; there are cnn, lstm, transformer, gan\.$"
+    ):
+        space(get("adam"), "mlp")
+
+
+def test_a_contender_of_ones_own():
+    mine = Contender(
+        name="mine",
+        optimizer=torch.optim.Adagrad,
+        defaults={"lr": 1e-2, "weight_decay": 0.0},
+        source="torch",
+        summary="Adagrad",
+        role="extra",
+        family="adaptive",
+    )
+    param = torch.nn.Parameter(torch.ones(2))
+    assert isinstance(mine.build([param], lr=0.1), torch.optim.Adagrad)
+    assert space(mine, "cnn").keys() == {"lr", "weight_decay"}
