@@ -1,2 +1,22 @@
-"""The lab: races AdaMomentum against its peers on real problems. Imports the library, never the
-other way round."""
+"""The lab: does AdaMomentum beat the optimizer you use now, on your problem?
+
+A workload of your own is a subclass of `Workload` in a Python file; `adamomentum race FILE` races
+it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__all__ = ["Classification", "Data", "Workload"]
+
+if TYPE_CHECKING:
+    from adamomentum_lab.workloads import Classification, Data, Workload
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from adamomentum_lab import workloads
+
+    return getattr(workloads, name)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 try:
     import typer
@@ -14,12 +18,396 @@ except ModuleNotFoundError as error:
         raise
     sys.exit("adamomentum needs the lab: pip install 'adamomentum[lab]'")
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from adamomentum_lab.race import Result
+    from adamomentum_lab.runs.store import Run
+    from adamomentum_lab.workloads import Origin, Workload
+
+# torch and the rest are imported by the commands that need them: --help answers at once.
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+_debug = False
+
+WorkloadOption = Annotated[
+    str, typer.Argument(metavar="WORKLOAD", help="A name from `adamomentum list`, or your file.")
+]
+ScaleOption = Annotated[str, typer.Option(help="smoke, mini or full (the paper's own).")]
+ProtocolOption = Annotated[str, typer.Option(help="fair, paper or as-run.")]
+RunsOption = Annotated[Path, typer.Option(help="Folder of results.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 
 
 @app.callback()
-def adamomentum() -> None:
-    """AdaMomentum, measured."""
+def adamomentum(
+    debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False,
+) -> None:
+    """AdaMomentum, measured: race optimizers on a real problem, yours if you like."""
+    global _debug
+    _debug = debug
+
+
+def _found(find: Callable[[], Any]) -> Any:
+    """What was named on the command line; a wrong name is wrong usage."""
+    from adamomentum_lab.errors import LabError
+
+    try:
+        return find()
+    except LabError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _one_of(kind: str, value: str, known: tuple[str, ...]) -> Any:
+    from adamomentum_lab.errors import unknown
+
+    if value not in known:
+        raise typer.BadParameter(unknown(kind, value, known))
+    return value
+
+
+def _loaded(origin: Origin) -> type[Workload]:
+    """The workload; errors in the user's file are told as the user's."""
+    from adamomentum_lab.errors import LabError
+    from adamomentum_lab.runs.execute import line_of
+
+    try:
+        return origin.load()
+    except LabError:
+        raise
+    except Exception as error:
+        line = getattr(error, "lineno", None) or line_of(origin.file, error)
+        where = f"{origin.file}:{line}" if line else str(origin.file)
+        raise LabError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+@app.command(epilog="Example: adamomentum race digits_cnn --optimizers adam,adamomentum --seeds 3")
+def race(
+    workload: WorkloadOption,
+    optimizers: Annotated[
+        str, typer.Option(help="Names, separated by commas; the paper's eight by default.")
+    ] = "",
+    trials: Annotated[
+        int | None, typer.Option(min=0, help="Tuning runs for each; 0 races the defaults. [6]")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Final runs for each.")] = 5,
+    scale: ScaleOption = "mini",
+    protocol: ProtocolOption = "fair",
+    engine: Annotated[str, typer.Option(help="local.")] = "local",
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs at a time, a thread each; all cores.")
+    ] = None,
+    runs: RunsOption = Path("runs"),
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tune every optimizer with the same budget, then compare them over the same seeds.
+
+    The same race again costs nothing: runs that are finished are not repeated, and those that
+    were interrupted are continued.
+    """
+    from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.progress import Display
+    from adamomentum_lab.race import Race, hold, write
+    from adamomentum_lab.runs.local import Local
+    from adamomentum_lab.runs.store import Store
+
+    origin = _found(lambda: workloads.find(workload))
+    rules = _one_of("protocol", protocol, workloads.PROTOCOLS)
+    size = _one_of("scale", scale, workloads.SCALES)
+    _one_of("engine", engine, ("local",))
+    paper = [name for name in contenders.names() if contenders.get(name).role == "paper"]
+    chosen = [name.strip() for name in optimizers.split(",") if name.strip()] or paper
+    _found(lambda: [contenders.get(name) for name in chosen])
+    if rules != "fair" and trials:
+        raise typer.BadParameter(f"the protocol {rules!r} has its settings; --trials 0 is right")
+    trials = (6 if rules == "fair" else 0) if trials is None else trials
+    _loaded(origin)
+    what = Race(origin.name, origin.code, tuple(dict.fromkeys(chosen)), trials, seeds, size, rules)
+    store = Store(runs)
+    folder = runs / "races" / what.id
+    with Display() as display, Local(store, jobs or os.cpu_count() or 1, display.say) as local:
+        total = len(what.optimizers) * (trials + seeds)
+        display.say(
+            f"{len(what.optimizers)} optimizers on {what.workload} ({scale}, {protocol}): "
+            f"{trials} tuning and {seeds} final runs each, {total} in all."
+        )
+
+        def on_run(stage: str, run: Run, problem: Workload) -> None:
+            display.advance(_line(stage, run, problem))
+
+        result = hold(what, origin, store, local, display.stage, on_run)
+        write(result, folder)
+        if tensorboard:
+            _tensorboard(result, folder / "tensorboard")
+    if as_json:
+        typer.echo(json.dumps(result.as_json()))
+    else:
+        _show(result, folder)
+
+
+def _line(stage: str, run: Run, workload: Workload) -> str:
+    """One finished run in a line. Of a trial, only validation is shown."""
+    from adamomentum_lab.analysis.ranking import final
+    from adamomentum_lab.analysis.table import settings_in_words
+
+    split = "validation" if stage == "tuning" else "test"
+    score = final(run, workload).get(split, {}).get(workload.metric)
+    result = f"{split} {workload.metric} {score:.2f}" if score is not None else run.status
+    words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
+    return f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
+
+
+def _show(result: Result, folder: Path) -> None:
+    from rich.console import Console
+
+    from adamomentum_lab.analysis.table import ranking_table
+
+    race, workload = result.race, result.workload
+    out = Console(highlight=False)
+    out.print(ranking_table(result.rows, workload))
+    best = "larger" if workload.larger_is_better else "smaller"
+    reported = {
+        "validation": "at the epoch that was best on validation",
+        "last": "at the last epoch",
+        "test": "at the epoch that was best ON TEST, as the authors did: too good by that",
+    }[workload.selection]
+    out.print(
+        f"\nMean over {race.seeds} seeds ± half a 95 % t-interval, {reported}; {best} is better. "
+        "Differences are to adamomentum, paired by seed; an interval that holds 0 shows no "
+        f"difference. Every run: {folder}/runs.csv, race.json.",
+        markup=False,
+    )
+
+
+def _tensorboard(result: Result, folder: Path) -> None:
+    from adamomentum_lab.errors import LabError
+
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise LabError("--tensorboard needs: pip install tensorboard") from error
+    for stage, run in result.runs:
+        name = f"{stage}-{run.spec.optimizer}-seed{run.spec.seed}-{run.spec.id[:6]}"
+        with SummaryWriter(str(folder / name)) as writer:
+            for record in run.epochs:
+                for split, scores in record.items():
+                    if split == "epoch" or (stage == "tuning" and split == "test"):
+                        continue
+                    for metric, value in scores.items():
+                        writer.add_scalar(f"{metric}/{split}", value, record["epoch"])
+
+
+@app.command(epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3")
+def train(
+    workload: WorkloadOption,
+    optimizer: Annotated[str, typer.Option(help="A name from `adamomentum list`.")],
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    weight_decay: Annotated[float | None, typer.Option()] = None,
+    eps: Annotated[float | None, typer.Option()] = None,
+    betas: Annotated[str | None, typer.Option(help="Two numbers, as 0.9,0.999.")] = None,
+    momentum: Annotated[float | None, typer.Option()] = None,
+    final_lr: Annotated[float | None, typer.Option(help="Of AdaBound.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many; the schedule stays as it is.")
+    ] = None,
+    scale: ScaleOption = "mini",
+    protocol: ProtocolOption = "fair",
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
+    devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
+    strategy: Annotated[str, typer.Option(help="auto, ddp or fsdp.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true, 64-true.")
+    ] = "32-true",
+    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    runs: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """One run. Again continues it where it stopped, or shows it if it is finished."""
+    from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.errors import LabError
+    from adamomentum_lab.progress import Display
+    from adamomentum_lab.race import base_settings, run_as_json
+    from adamomentum_lab.runs.execute import Job, execute
+    from adamomentum_lab.runs.spec import Spec
+    from adamomentum_lab.runs.store import Store
+
+    origin = _found(lambda: workloads.find(workload))
+    rules = _one_of("protocol", protocol, workloads.PROTOCOLS)
+    size = _one_of("scale", scale, workloads.SCALES)
+    contender = _found(lambda: contenders.get(optimizer))
+    cls = _loaded(origin)
+    given = {
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+        "betas": _numbers(betas),
+        "momentum": momentum,
+        "final_lr": final_lr,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    wrong = [name for name in given if name not in contender.defaults]
+    if wrong:
+        known = ", ".join(contender.defaults)
+        raise typer.BadParameter(f"{optimizer} has no {wrong[0]}; it has {known}")
+    spec = Spec.of(
+        base_settings(optimizer, cls, rules) | given,
+        workload=origin.name,
+        code=origin.code,
+        optimizer=optimizer,
+        seed=seed,
+        scale=size,
+        protocol=rules,
+        precision=precision,
+    )
+    problem = cls(size, rules)
+    total = min(epochs or cls.epochs[size], cls.epochs[size])
+    store = Store(runs)
+    run = store.get(spec)
+    if run is None or (run.status not in ("done", "diverged") and len(run.epochs) < total):
+        stop = _Stop()
+        with Display() as display:
+            display.stage("epochs", total)
+            for _ in run.epochs if run else ():
+                display.advance()
+
+            def on_epoch(record: dict[str, Any], seconds: float) -> None:
+                store.epoch(spec, record, seconds)
+                display.advance(_epoch_line(record))
+
+            store.begin(spec, run.machine if run else {})
+            job = Job(
+                spec, origin, store.folder_of(spec), total, device, devices, strategy, threads
+            )
+            run = execute(job, on_epoch=on_epoch, stopped=stop)
+        finished = run.status != "done" or len(run.epochs) == cls.epochs[size]
+        status, run.status = run.status, run.status if finished else "stopped"
+        store.finish(run)
+        run.status = status
+        if stop():
+            raise KeyboardInterrupt
+    elif run.status != "diverged":
+        run.status = "done"
+    if as_json:
+        typer.echo(json.dumps(run_as_json(run, problem, total)))
+    else:
+        typer.echo(_summary(run, problem, total))
+    if run.status == "failed":
+        raise LabError(run.error or "the run failed.")
+
+
+class _Stop:
+    """Whether SIGINT or SIGTERM came. The second time it ends the process at once."""
+
+    def __init__(self) -> None:
+        self._came = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, self._hear)
+
+    def _hear(self, *_: object) -> None:
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def __call__(self) -> bool:
+        return self._came
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        first, second = map(float, text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"betas are two numbers, as 0.9,0.999, not {text!r}") from error
+    return first, second
+
+
+def _epoch_line(record: dict[str, Any]) -> str:
+    parts = [
+        f"{split} " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        for split, scores in record.items()
+        if split != "epoch"
+    ]
+    return f"epoch {record['epoch']}: " + "; ".join(parts)
+
+
+def _summary(run: Run, workload: Workload, epochs: int) -> str:
+    from adamomentum_lab.analysis.ranking import final
+
+    end = final(run, workload, epochs)
+    if not end:
+        return f"{run.spec}: {run.status} after {len(run.epochs)} epochs"
+    return (
+        f"{run.spec}: {run.status}; {_epoch_line(end)} (of {len(run.epochs[:epochs])}, "
+        f"{run.machine.get('ms_per_update', float('nan')):.2f} ms per update)"
+    )
+
+
+@app.command("list", epilog="Example: adamomentum list --json")
+def list_(as_json: JsonOption = False) -> None:
+    """Optimizers with their settings, workloads with their scales."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.analysis.table import settings_in_words
+
+    entrants = [contenders.get(name) for name in contenders.names()]
+    problems = {name: workloads.find(name).load() for name in workloads.names()}
+    if as_json:
+        listed = {
+            "contenders": {
+                c.name: {
+                    "role": c.role,
+                    "summary": c.summary,
+                    "defaults": c.defaults,
+                    "source": c.source,
+                }
+                for c in entrants
+            },
+            "workloads": {
+                name: {
+                    "summary": (cls.__doc__ or "").strip(),
+                    "metric": cls.metric,
+                    "larger_is_better": cls.larger_is_better,
+                    "target": cls.target,
+                    "epochs": dict(cls.epochs),
+                    "batch": cls.batch,
+                    "grid": cls.grid,
+                    "settings": cls.settings,
+                }
+                for name, cls in problems.items()
+            },
+            "scales": list(workloads.SCALES),
+            "protocols": list(workloads.PROTOCOLS),
+        }
+        typer.echo(json.dumps(listed))
+        return
+    out = Console(highlight=False)
+    table = Table("optimizer", "role", "what it is, and its defaults", box=None, pad_edge=False)
+    for c in entrants:
+        words = settings_in_words(c.defaults, c.name, only_changed=False)
+        table.add_row(c.name, c.role, f"{c.summary}\n[dim]{words}[/dim]")
+    out.print(table)
+    out.print()
+    table = Table("workload", "metric", "target", "epochs at smoke, mini, full", "", box=None)
+    table.pad_edge = False
+    for name, cls in problems.items():
+        lengths = ", ".join(str(cls.epochs[scale]) for scale in workloads.SCALES)
+        target = "" if cls.target is None else f"{cls.target:g}"
+        table.add_row(name, cls.metric, target, lengths, (cls.__doc__ or "").strip())
+    out.print(table)
+    out.print(
+        "\nProtocols: fair (equal tuning, validation chooses), paper (its settings, last epoch), "
+        "as-run (what the authors' scripts do).",
+        markup=False,
+    )
 
 
 @app.command(epilog="Example: adamomentum bench --model 'DenseNet-121' --model '1,000 x 64'")
@@ -53,11 +441,19 @@ def bench(
 
 
 def main() -> None:
-    """Run, and end with 130 when interrupted."""
+    """Run; a fault is one sentence, and an interruption ends with 130."""
+    from adamomentum_lab.errors import LabError
+
     try:
         app()
     except KeyboardInterrupt:
+        typer.echo("interrupted; the same command continues", err=True)
         sys.exit(130)
+    except LabError as error:
+        if _debug:
+            traceback.print_exc()
+        typer.echo(f"adamomentum: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

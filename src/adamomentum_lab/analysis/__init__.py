@@ -1,0 +1,1 @@
+"""What the numbers of runs say: statistics, tables, pages."""

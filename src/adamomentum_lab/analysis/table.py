@@ -1,0 +1,87 @@
+"""A ranking as text for a terminal, 80 columns or more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from adamomentum_lab.analysis.ranking import Estimate, Row
+from adamomentum_lab.contenders import get
+from adamomentum_lab.workloads import Workload
+
+_FIRST = ("lr", "weight_decay", "eps")
+
+
+def number(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(map(number, value)) + ")"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    text = f"{value:g}"
+    return text.replace("e-0", "e-").replace("e+0", "e+")
+
+
+def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:
+    """The lr, and what differs from the optimizer's defaults."""
+    defaults = get(optimizer).defaults
+    shown = [
+        f"{name.replace('_', ' ')} {number(value)}"
+        for name, value in sorted(
+            settings.items(), key=lambda item: (item[0] not in _FIRST, item[0] != "lr", item[0])
+        )
+        if name == "lr" or not only_changed or _differs(value, defaults.get(name))
+    ]
+    return ", ".join(shown)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return list(value) != list(default) if isinstance(value, (list, tuple)) else value != default
+
+
+def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
+    if estimate is None or estimate.mean is None:
+        return ""
+    mean = f"{estimate.mean:+.2f}" if sign else f"{estimate.mean:.2f}"
+    return mean if estimate.half is None else f"{mean} ± {estimate.half:.2f}"
+
+
+def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
+    """The ranking, and the settings each was raced with."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("optimizer", no_wrap=True)
+    for heading in (f"test {workload.metric}", "difference", _target(workload), "ms/update"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    lost = []
+    for row in rows:
+        to_target = row.epochs_to_target
+        reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
+        if 0 < row.reached < len(row.values):
+            reached += f" ({row.reached} of {len(row.values)})"
+        ms = row.machine.get("ms_per_update")
+        table.add_row(
+            str(row.rank),
+            row.optimizer,
+            _plus_minus(row.score) or "-",
+            _plus_minus(row.difference, sign=True),
+            reached,
+            f"{ms:.2f}" if ms is not None else "",
+            style="bold" if row.difference is None and row.optimizer == "adamomentum" else None,
+        )
+        for what, count in (("diverged", row.diverged), ("failed", row.failed)):
+            if count:
+                lost.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
+    settings = Table.grid(padding=(0, 2))
+    for row in rows:
+        settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
+    parts: list[RenderableType] = [table, *map(Text, lost), Text("Settings"), settings]
+    return Group(*parts)
+
+
+def _target(workload: Workload) -> str:
+    return f"epochs to {workload.target:g}" if workload.target is not None else "epochs to target"

@@ -1,0 +1,1 @@
+"""Networks. They know no optimizer and no workload."""

@@ -1,0 +1,192 @@
+"""A race: every contender tuned with the same budget, then run over the same seeds."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from adamomentum_lab import contenders
+from adamomentum_lab.analysis.ranking import Row, final, ranking, validation_key
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.runs import tuning
+from adamomentum_lab.runs.environment import environment
+from adamomentum_lab.runs.execute import Job
+from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.runs.store import Run, Store
+from adamomentum_lab.workloads import Origin, Scale, Workload
+from adamomentum_lab.workloads import Protocol as Rules
+
+TUNING_SEED = 0  # the seeds of the final stage begin at 1: no run is judged by what chose it
+
+
+@dataclass(frozen=True)
+class Race:
+    """What is raced. Frozen, and the same race again gives the same numbers."""
+
+    workload: str
+    code: str
+    optimizers: tuple[str, ...]
+    trials: int
+    seeds: int
+    scale: Scale
+    protocol: Rules
+
+    @property
+    def id(self) -> str:
+        """Of all of it; also the name of its folder."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Engine(Protocol):
+    """Whatever executes jobs."""
+
+    def run(
+        self,
+        jobs: list[Job],
+        on_epoch: Callable[[Job, dict[str, Any]], None] = ...,
+        on_run: Callable[[Run], None] = ...,
+    ) -> list[Run]:
+        """All jobs; the result is in their order."""
+        ...
+
+
+@dataclass
+class Result:
+    """Who won, and every run."""
+
+    race: Race
+    rows: list[Row]
+    runs: list[tuple[str, Run]]
+    """With the stage of each: tuning or final."""
+    workload: Workload
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole, as `adamomentum race --json` prints it."""
+        return {
+            "spec": asdict(self.race),
+            "ranking": [row.as_json() for row in self.rows],
+            "runs": [
+                {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
+            ],
+            "machine": environment("cpu"),
+        }
+
+
+def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
+    """One run, as `adamomentum train --json` prints it."""
+    return {
+        "spec": run.spec.as_json(),
+        "status": run.status,
+        "epochs": run.epochs[:epochs],
+        "final": final(run, workload, epochs),
+        "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
+        **({"error": run.error} if run.error else {}),
+    }
+
+
+def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[str, Any]:
+    """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
+    stated = workload.settings.get(protocol, {}).get(name, {})
+    return {**contenders.get(name).defaults, **stated}
+
+
+def hold(
+    race: Race,
+    origin: Origin,
+    store: Store,
+    engine: Engine,
+    on_stage: Callable[[str, int], None],
+    on_run: Callable[[str, Run, Workload], None],
+) -> Result:
+    """Hold the race: tuning on validation alone, then the seeds, then the ranking."""
+    cls = origin.load()
+    workload = cls(race.scale, race.protocol)
+
+    def job(optimizer: str, settings: dict[str, Any], seed: int) -> Job:
+        spec = Spec.of(
+            settings,
+            workload=race.workload,
+            code=race.code,
+            optimizer=optimizer,
+            seed=seed,
+            scale=race.scale,
+            protocol=race.protocol,
+        )
+        return Job(spec, origin, store.folder_of(spec))
+
+    def stage(name: str, jobs: list[Job]) -> list[Run]:
+        on_stage(name, len(jobs))
+        return engine.run(jobs, on_run=lambda run: on_run(name, run, workload))
+
+    best = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}
+    tried: list[Run] = []
+    if race.trials:
+        jobs = [
+            job(name, settings, TUNING_SEED)
+            for name in race.optimizers
+            for settings in tuning.trials(contenders.get(name), cls.grid, best[name], race.trials)
+        ]
+        tried = stage("tuning", jobs)
+        for i, name in enumerate(race.optimizers):
+            mine = tried[i * race.trials : (i + 1) * race.trials]
+            winner = min(mine, key=lambda run: validation_key(run, workload))
+            best[name] = dict(winner.spec.settings)
+    seeds = range(TUNING_SEED + 1, TUNING_SEED + 1 + race.seeds)
+    runs = stage("final", [job(name, best[name], s) for name in race.optimizers for s in seeds])
+    if all(run.status == "failed" for run in runs):
+        raise LabError(f"every run failed; the first: {runs[0].error}")
+    finals = {
+        name: runs[i * race.seeds : (i + 1) * race.seeds] for i, name in enumerate(race.optimizers)
+    }
+    staged = [("tuning", run) for run in tried] + [("final", run) for run in runs]
+    result = Result(race, ranking(finals, workload), staged, workload)
+    store.note_race(race.id, asdict(race), result.as_json())
+    return result
+
+
+def write(result: Result, folder: Path) -> None:
+    """The ranking and every run, trials included, as CSV and JSON."""
+    metric = result.workload.metric
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "race.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
+        with (folder / "ranking.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(
+                ["rank", "optimizer", f"test {metric}", "95% +/-", "seeds", "diverged", "failed",
+                 "difference", "difference 95% +/-", "epochs to target", "reached target",
+                 "ms per update", "settings"]
+            )  # fmt: skip
+            for row in result.rows:
+                gap, to_target = row.difference, row.epochs_to_target
+                table.writerow(
+                    [row.rank, row.optimizer, row.score.mean, row.score.half, len(row.values),
+                     row.diverged, row.failed, gap and gap.mean, gap and gap.half,
+                     to_target and to_target.mean, row.reached, row.machine["ms_per_update"],
+                     json.dumps(row.settings)]
+                )  # fmt: skip
+        with (folder / "runs.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(
+                ["stage", "optimizer", "seed", "status", "epoch", f"validation {metric}",
+                 f"test {metric}", "ms per update", "settings", "id"]
+            )  # fmt: skip
+            for stage, run in result.runs:
+                end = final(run, result.workload)
+                table.writerow(
+                    [stage, run.spec.optimizer, run.spec.seed, run.status, end.get("epoch"),
+                     end.get("validation", {}).get(metric),
+                     end.get("test", {}).get(metric) if stage == "final" else None,
+                     run.machine.get("ms_per_update"), json.dumps(run.spec.as_json()["settings"]),
+                     run.spec.id]
+                )  # fmt: skip
+    except OSError as error:
+        raise LabError(
+            f"cannot write to {folder} ({error.strerror}); the runs themselves are kept."
+        ) from error

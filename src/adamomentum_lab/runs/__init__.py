@@ -1,0 +1,1 @@
+"""What a run is, where it is kept, and how many are executed."""

@@ -1,0 +1,45 @@
+"""What may differ between two identical runs: the machine, its software, its threads."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import adamomentum
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Versions, the commit of the sources, processor and threads."""
+    return {
+        "adamomentum": adamomentum.__version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": device,
+    }
+
+
+@functools.cache
+def _commit() -> str | None:
+    """Of the repository this file is in, if it is in one; changed files are marked by a plus."""
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()

@@ -1,0 +1,186 @@
+"""Where runs are kept: one SQLite file, and one folder of checkpoints for each run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.runs.spec import Spec
+
+FINISHED = ("done", "diverged", "failed")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    id TEXT PRIMARY KEY, workload TEXT, optimizer TEXT, seed INTEGER, scale TEXT, protocol TEXT,
+    spec TEXT NOT NULL, status TEXT NOT NULL, error TEXT, machine TEXT NOT NULL, updated REAL
+) STRICT;
+CREATE TABLE IF NOT EXISTS epochs (
+    run TEXT NOT NULL REFERENCES runs (id), epoch INTEGER NOT NULL,
+    record TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)
+) STRICT;
+CREATE TABLE IF NOT EXISTS races (
+    id TEXT PRIMARY KEY, spec TEXT NOT NULL, result TEXT NOT NULL, updated REAL
+) STRICT;
+"""
+
+
+@dataclass
+class Run:
+    """What is known of a run."""
+
+    spec: Spec
+    status: str
+    epochs: list[dict[str, Any]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    machine: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+class Store:
+    """Runs in a folder. Several processes may use it at once; each write is whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with self._told():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(folder / "runs.sqlite", timeout=60, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Release the file."""
+        self._db.close()
+
+    def folder_of(self, spec: Spec) -> Path:
+        """The run's own folder, made if need be."""
+        folder = self.folder / spec.id
+        with self._told():
+            folder.mkdir(exist_ok=True)
+        return folder
+
+    def get(self, spec: Spec) -> Run | None:
+        """The run of this specification, if it was ever begun."""
+        return next(self._runs("WHERE id = ?", spec.id), None)
+
+    def all(self) -> list[Run]:
+        """Every run, in the order of their last change."""
+        return list(self._runs("ORDER BY updated"))
+
+    def begin(self, spec: Spec, machine: dict[str, Any]) -> None:
+        """Note that a run is under way; its epochs so far are kept."""
+        self._put(spec, "running", machine)
+
+    def epoch(self, spec: Spec, record: dict[str, Any], seconds: float) -> None:
+        """Note an epoch."""
+        with self._writing() as db:
+            self._write_epoch(db, spec, record, seconds)
+
+    def finish(self, run: Run) -> None:
+        """Note how a run ended, with all its epochs."""
+        with self._writing() as db:
+            self._write_run(db, run.spec, run.status, run.machine, run.error)
+            db.execute("DELETE FROM epochs WHERE run = ?", (run.spec.id,))
+            for record, seconds in zip(run.epochs, run.seconds, strict=True):
+                self._write_epoch(db, run.spec, record, seconds)
+
+    def note_race(self, name: str, spec: dict[str, Any], result: dict[str, Any]) -> None:
+        """Keep the result of a race."""
+        with self._writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO races VALUES (?, ?, ?, ?)",
+                (name, json.dumps(spec), json.dumps(result), time.time()),
+            )
+
+    def races(self) -> list[dict[str, Any]]:
+        """The results of all races, oldest first."""
+        with self._told():
+            rows = self._db.execute("SELECT result FROM races ORDER BY updated").fetchall()
+        return [json.loads(row[0]) for row in rows]
+
+    def _put(self, spec: Spec, status: str, machine: dict[str, Any]) -> None:
+        with self._writing() as db:
+            self._write_run(db, spec, status, machine, None)
+
+    def _runs(self, clause: str, *values: Any) -> Iterator[Run]:
+        columns = "id, spec, status, error, machine"
+        with self._told():
+            rows = self._db.execute(f"SELECT {columns} FROM runs {clause}", values).fetchall()
+            for name, spec, status, error, machine in rows:
+                epochs = self._db.execute(
+                    "SELECT record, seconds FROM epochs WHERE run = ? ORDER BY epoch", (name,)
+                ).fetchall()
+                yield Run(
+                    Spec.from_json(json.loads(spec)),
+                    status,
+                    [json.loads(record) for record, _ in epochs],
+                    [seconds for _, seconds in epochs],
+                    json.loads(machine),
+                    error,
+                )
+
+    def _write_run(
+        self,
+        db: sqlite3.Connection,
+        spec: Spec,
+        status: str,
+        machine: dict[str, Any],
+        error: str | None,
+    ) -> None:
+        row = (
+            spec.id,
+            spec.workload,
+            spec.optimizer,
+            spec.seed,
+            spec.scale,
+            spec.protocol,
+            json.dumps(spec.as_json()),
+            status,
+            error,
+            json.dumps(machine),
+            time.time(),
+        )
+        marks = ", ".join("?" * len(row))
+        db.execute(
+            f"INSERT INTO runs VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET "
+            "status = excluded.status, error = excluded.error, machine = excluded.machine, "
+            "updated = excluded.updated",
+            row,
+        )
+
+    def _write_epoch(
+        self, db: sqlite3.Connection, spec: Spec, record: dict[str, Any], seconds: float
+    ) -> None:
+        db.execute(
+            "INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?)",
+            (spec.id, record["epoch"], json.dumps(record), seconds),
+        )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._told():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Faults of the disk as one sentence."""
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise LabError(
+                f"cannot use the results folder {self.folder} ({error}); what was written before "
+                "is kept. Free space there, or choose another with --runs."
+            ) from error

@@ -1,0 +1,30 @@
+"""The trials of a tuning stage: the same number for every contender, from the paper's grids."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from adamomentum_lab.contenders import Contender, space
+
+TUNED = ("lr", "weight_decay", "eps")  # what the paper's appendix searches for every CNN
+
+
+def trials(
+    contender: Contender, grid: str, base: dict[str, Any], count: int
+) -> list[dict[str, Any]]:
+    """The settings to try: those it starts from, then points of the grid.
+
+    The points are a Latin hypercube: over the trials each setting runs evenly through its grid, in
+    an order of its own that is the same for every contender.
+    """
+    if count < 1:
+        return []
+    grids = {name: values for name, values in space(contender, grid).items() if name in TUNED}
+    points: list[dict[str, Any]] = [dict(base) for _ in range(count - 1)]
+    for name, values in grids.items():
+        order = list(range(count - 1))
+        random.Random(name).shuffle(order)
+        for point, place in zip(points, order, strict=True):
+            point[name] = values[int((place + 0.5) / (count - 1) * len(values))]
+    return [dict(base), *points]

@@ -1,0 +1,1 @@
+"""Training loops that know no workload, and what they need: schedules, checkpoints."""

@@ -1,0 +1,246 @@
+"""The loop: one network, one optimizer, epochs of batches. It knows no workload by name."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+import torch
+from lightning_fabric import Fabric
+from torch import nn
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_state_dict,
+    set_state_dict,
+)
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.schedules import Moment
+from adamomentum_lab.workloads import Selection, Workload
+
+Record = dict[str, Any]
+"""Of one epoch: its number, and the scores of train and, where measured, validation and test."""
+Status = Literal["done", "diverged", "stopped"]
+
+
+@dataclass
+class Outcome:
+    """How a run ended, and all that was measured on the way."""
+
+    status: Status
+    epochs: list[Record] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    """Of each epoch, training alone."""
+    updates: int = 0
+
+
+def seed_for(seed: int, *stages: int) -> int:
+    """A seed of its own for every stage of a run: its random numbers do not depend on how many
+    were drawn before it, and a continued run needs no memory of them."""
+    mixed = seed & 0xFFFFFFFF
+    for stage in stages:
+        mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & 0xFFFFFFFFFFFFFFFF
+    return mixed >> 1
+
+
+class Supervised:
+    """One run of a workload under an optimizer.
+
+    `on_epoch` hears of each epoch with its record and seconds, `on_update` of each update. Once
+    `stopped` says so, the run ends after the current update, with a checkpoint.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        build: Callable[[Iterable[nn.Parameter]], Optimizer],
+        seed: int,
+        *,
+        fabric: Fabric | None = None,
+        checkpoints: Checkpoints | None = None,
+        checkpoint_seconds: float = 15.0,
+        on_epoch: Callable[[Record, float], None] = lambda *_: None,
+        on_update: Callable[[Moment], None] = lambda *_: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.workload, self.seed, self.checkpoints = workload, seed, checkpoints
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
+        self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
+        self.data = workload.splits()
+        self.epochs = workload.epochs[workload.scale]
+        self.per_epoch = workload.updates(self.data.train)
+        torch.manual_seed(seed_for(seed))
+        self.model = self.fabric.setup_module(workload.model())
+        self.optimizer = build(self.model.parameters())
+        self.base = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self._optimizer: Any = self.fabric.setup_optimizers(self.optimizer)
+        self.outcome = Outcome("stopped")
+        self._epoch = self._update = 0  # epochs finished, updates done in the one after
+        self._loss: Any = 0.0
+        self._clock = 0.0
+
+    def run(self, epochs: int | None = None) -> Outcome:
+        """Train up to so many epochs, from the last checkpoint if there is one."""
+        self._restore()
+        self._saved_at = time.monotonic()
+        last = min(self.epochs, epochs or self.epochs)
+        going = self.outcome.status != "diverged"
+        before = (self._epoch, self._update)
+        while going and self._epoch < last:
+            going = self._train()
+        if going:
+            self.outcome.status = "done"
+        if (self._epoch, self._update) != before:
+            self._save()
+        return self.outcome
+
+    def _train(self) -> bool:
+        """One epoch, or what is left of it; whether the run goes on."""
+        workload, fabric, model, optimizer = self.workload, self.fabric, self.model, self._optimizer
+        rank, alone = fabric.global_rank, fabric.world_size == 1
+        order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
+        batches = workload.batches(self.data.train, order, rank, fabric.world_size)
+        for _ in range(self._update):
+            next(batches)
+        patience = 1 if fabric.device.type == "cpu" else 50  # asking a GPU makes it wait
+        model.train()
+        while True:
+            started = time.perf_counter()
+            torch.manual_seed(seed_for(self.seed, self._epoch, self._update, rank))
+            batch = next(batches, None)
+            if batch is None:
+                break
+            now = Moment(
+                self._epoch * self.per_epoch + self._update,
+                self._epoch + self._update / self.per_epoch,
+                self.epochs,
+            )
+            for group, base in zip(self.optimizer.param_groups, self.base, strict=True):
+                group["lr"] = workload.schedule.lr(base, now)
+            optimizer.zero_grad()
+            loss = workload.loss(model, fabric.to_device(batch))
+            fabric.backward(loss)
+            if workload.clip is not None:
+                fabric.clip_gradients(model, optimizer, max_norm=workload.clip)
+            optimizer.step()
+            loss = loss.detach()
+            self._loss = self._loss + loss
+            self._update += 1
+            self._clock += time.perf_counter() - started
+            self.on_update(now)
+            if self._update % patience == 0 and not math.isfinite(float(loss)):
+                return self._diverged()
+            # Several processes must agree, and do at the end of an epoch.
+            if alone and self.stopped():
+                return False
+            if alone and time.monotonic() - self._saved_at >= self.checkpoint_seconds:
+                self._save()
+        reduced: Any = fabric.all_reduce(self._loss)
+        mean = float(reduced) / self._update
+        if not math.isfinite(mean):
+            return self._diverged()
+        self._finish_epoch(mean)
+        late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
+        stop = self.stopped()
+        if not alone:
+            stop, late = fabric.broadcast((stop, late))
+        if late and self._epoch < self.epochs:
+            self._save()
+        return not stop
+
+    def _diverged(self) -> bool:
+        self.outcome.status = "diverged"
+        return False
+
+    def _finish_epoch(self, loss: float) -> None:
+        record: Record = {"epoch": self._epoch + 1, "train": {"loss": loss}}
+        self.model.eval()
+        with torch.no_grad():
+            if self.data.validation is not None:
+                record["validation"] = self.workload.evaluate(self.model, self.data.validation)
+            # Under `fair`, test is read only where validation would have chosen.
+            if (
+                self.workload.selection != "validation"
+                or chosen([*self.outcome.epochs, record], self.workload) is record
+            ):
+                record["test"] = self.workload.evaluate(self.model, self.data.test)
+        self.outcome.epochs.append(record)
+        self.outcome.seconds.append(self._clock)
+        self.outcome.updates += self._update
+        self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
+        self.on_epoch(record, self.outcome.seconds[-1])
+
+    def _save(self) -> None:
+        if self.checkpoints is None:
+            return
+        model, optimizer = self._states()
+        state = {
+            "model": model,
+            "optimizer": optimizer,
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "epoch": self._epoch,
+            "update": self._update,
+            "loss": torch.as_tensor(self._loss),
+            "clock": self._clock,
+            **asdict(self.outcome),
+        }
+        if self.fabric.is_global_zero:
+            self.checkpoints.save(state)
+        self.fabric.barrier()
+        self._saved_at = time.monotonic()
+
+    def _restore(self) -> None:
+        state = self.checkpoints.load() if self.checkpoints is not None else None
+        if state is None:
+            return
+        self._load_states(state["model"], state["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
+        self._loss = self.fabric.to_device(state["loss"])
+        names = [field.name for field in fields(Outcome)]
+        self.outcome = Outcome(**{name: state[name] for name in names})
+
+    @property
+    def _sharded(self) -> bool:
+        return any(isinstance(param, DTensor) for param in self.model.parameters())
+
+    def _states(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Of the whole model, gathered where it is spread over processes."""
+        if not self._sharded:
+            return self.model.state_dict(), self.optimizer.state_dict()
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+        return get_state_dict(self.model.module, self.optimizer, options=options)
+
+    def _load_states(self, model: dict[str, Any], optimizer: dict[str, Any]) -> None:
+        if not self._sharded:
+            self.model.load_state_dict(model)
+            self.optimizer.load_state_dict(optimizer)
+            return
+        options = StateDictOptions(full_state_dict=True)
+        set_state_dict(
+            self.model.module,
+            self.optimizer,
+            model_state_dict=model,
+            optim_state_dict=optimizer,
+            options=options,
+        )
+
+
+def chosen(epochs: list[Record], workload: Workload) -> Record | None:
+    """The epoch that is reported, by the workload's rule of selection."""
+    selection: Selection = workload.selection
+    if selection == "last" or not epochs:
+        return epochs[-1] if epochs else None
+    best = None
+    for record in epochs:
+        score = record[selection][workload.metric]
+        if best is None or workload.better(score, best[selection][workload.metric]):
+            best = record
+    return best

@@ -1,0 +1,224 @@
+"""What a workload is, and the ones there are: one file each in this folder, or a user's own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import pkgutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from adamomentum_lab.errors import LabError, unknown
+from adamomentum_lab.training.schedules import Constant, Schedule
+
+Scale = Literal["smoke", "mini", "full"]
+Protocol = Literal["fair", "paper", "as-run"]
+Selection = Literal["validation", "last", "test"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+Split = tuple[Tensor, ...]  # examples along the first dimension of each tensor
+
+
+@dataclass(frozen=True)
+class Data:
+    """The three splits. What is chosen is chosen on validation; test is for the final word."""
+
+    train: Any
+    validation: Any
+    test: Any
+
+    def merged(self) -> Data:
+        """Training on the validation examples too, as where nothing is chosen by them."""
+        both = zip(self.train, self.validation, strict=True)
+        return replace(self, train=tuple(torch.cat(pair) for pair in both), validation=None)
+
+
+class Workload(ABC):
+    """A problem to train on. Three methods and a few lines that differ make one.
+
+    The class's docstring is what `adamomentum list` shows of it. All randomness must be torch's:
+    the loop seeds it, and restores it when a run is continued.
+    """
+
+    metric: ClassVar[str] = "loss"
+    """The score that decides, one of those `scores` gives."""
+    larger_is_better: ClassVar[bool] = False
+    target: ClassVar[float | None] = None
+    """Epochs are counted until the metric first reaches this; say in a comment why this."""
+    epochs: ClassVar[Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
+    """Length of a run at each scale."""
+    batch: ClassVar[int] = 64
+    schedule: ClassVar[Schedule] = Constant()
+    clip: ClassVar[float | None] = None
+    """Largest norm of all gradients together."""
+    grid: ClassVar[str] = "cnn"
+    """Which of the paper's search grids applies: cnn, lstm, transformer or gan."""
+    settings: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
+    """Under each protocol, the settings of each optimizer that differ from its defaults."""
+
+    def __init__(self, scale: Scale = "mini", protocol: Protocol = "fair") -> None:
+        self.scale = scale
+        self.protocol = protocol
+
+    @abstractmethod
+    def data(self) -> Data:
+        """The splits, the same for every seed."""
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """A fresh network, initialised by torch's random numbers."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """What is minimised: the mean over the examples of a batch."""
+
+    def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+        """Values of each example, or their mean; the mean over a split is reported."""
+        return {"loss": self.loss(model, batch)}
+
+    def splits(self) -> Data:
+        """The data as the protocol uses it: only `fair` keeps validation examples apart."""
+        data = self.data()
+        return data if self.selection == "validation" else data.merged()
+
+    @property
+    def selection(self) -> Selection:
+        """The epoch that is reported: the best on validation; the last; the best on test."""
+        choices: dict[str, Selection] = {"fair": "validation", "paper": "last", "as-run": "test"}
+        return choices[self.protocol]
+
+    def batches(
+        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1
+    ) -> Iterator[Any]:
+        """A pass over a split, shuffled by `order` where there is one.
+
+        Of several processes, each gets its part of every batch.
+        """
+        size = len(split[0])
+        indices = torch.arange(size) if order is None else torch.randperm(size, generator=order)
+        for start in range(0, size, self.batch):
+            chosen = indices[start : start + self.batch][rank::world]
+            yield tuple(tensor[chosen] for tensor in split)
+
+    def updates(self, split: Any) -> int:
+        """The number of batches in a pass over a split."""
+        return -(-len(split[0]) // self.batch)
+
+    def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
+        """The scores of a split."""
+        sums: dict[str, float] = {}
+        size = 0
+        device = next(model.parameters()).device
+        for batch in self.batches(split):
+            batch = tuple(tensor.to(device) for tensor in batch)
+            size += len(batch[0])
+            for name, value in self.scores(model, batch).items():
+                value = value.cpu().double()
+                total = value.sum() if value.ndim else value * len(batch[0])
+                sums[name] = sums.get(name, 0.0) + float(total)
+        return {name: total / size for name, total in sums.items()}
+
+    def better(self, score: float, than: float) -> bool:
+        """Whether a score of the metric beats another; one that is not a number never does."""
+        return score > than if self.larger_is_better else score < than
+
+
+class Classification(Workload):
+    """Examples (x, y) with y the number of the class: cross entropy, and accuracy in per cent."""
+
+    metric = "accuracy"
+    larger_is_better = True
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """Cross entropy."""
+        x, y = batch
+        return nn.functional.cross_entropy(model(x), y)
+
+    def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
+        """Cross entropy and accuracy."""
+        x, y = batch
+        logits = model(x)
+        loss = nn.functional.cross_entropy(logits, y, reduction="none")
+        return {"loss": loss, "accuracy": 100.0 * (logits.argmax(-1) == y)}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a workload comes from, in a form that a worker process can load again."""
+
+    name: str
+    file: Path
+    code: str
+    """Digest of the file: its runs are kept apart from those of other versions."""
+
+    def load(self) -> type[Workload]:
+        """The class. Errors in a user's file are left as they are."""
+        inside = self.file.parent == Path(__file__).parent
+        name = f"{__name__}.{self.name}" if inside else f"_workload_{self.name}"
+        module = sys.modules.get(name)
+        if module is None or getattr(module, "__file__", None) != str(self.file):
+            module = _import(name, self.file)
+        found = [
+            value
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Workload) and value.__module__ == name
+        ]
+        if len(found) != 1:
+            raise LabError(
+                f"{self.file} defines {len(found)} workloads; it must define one subclass of "
+                "adamomentum_lab.Workload."
+            )
+        _check(found[0], self.file)
+        return found[0]
+
+
+def _import(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise LabError(f"{file} is not a Python file; its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _check(cls: type[Workload], file: Path) -> None:
+    """What would otherwise show only after hours."""
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise LabError(f"{cls.__name__} in {file} lacks the method {missing[0]}.")
+    wanted = [scale for scale in SCALES if not isinstance(cls.epochs.get(scale), int)]
+    if wanted:
+        raise LabError(f"{cls.__name__}.epochs in {file} does not say how many at {wanted[0]!r}.")
+
+
+def names() -> list[str]:
+    """The workloads of this folder, digits first."""
+    found = [module.name for module in pkgutil.iter_modules(__path__) if module.name[0] != "_"]
+    return sorted(found, key=lambda name: (not name.startswith("digits"), name))
+
+
+def find(name_or_file: str) -> Origin:
+    """A workload by its name, or a user's by its file."""
+    if name_or_file in names():
+        file = Path(__file__).parent / f"{name_or_file}.py"
+    else:
+        file = Path(name_or_file)
+        if file.suffix != ".py":
+            raise LabError(unknown("workload", name_or_file, names()))
+        if not file.is_file():
+            raise LabError(f"there is no file {name_or_file!r}.")
+    code = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return Origin(file.stem, file.resolve(), code)
