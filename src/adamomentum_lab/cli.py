@@ -111,6 +111,7 @@ def race(
     were interrupted are continued.
     """
     from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.errors import Interrupted
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import Race, hold, write
     from adamomentum_lab.runs.local import Local
@@ -130,6 +131,7 @@ def race(
     what = Race(origin.name, origin.code, tuple(dict.fromkeys(chosen)), trials, seeds, size, rules)
     store = Store(runs)
     folder = runs / "races" / what.id
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Display() as display, Local(store, jobs or os.cpu_count() or 1, display.say) as local:
         total = len(what.optimizers) * (trials + seeds)
         display.say(
@@ -140,7 +142,10 @@ def race(
         def on_run(stage: str, run: Run, problem: Workload) -> None:
             display.advance(_line(stage, run, problem))
 
-        result = hold(what, origin, store, local, display.stage, on_run)
+        try:
+            result = hold(what, origin, store, local, display.stage, on_run)
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
         write(result, folder)
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
@@ -230,7 +235,7 @@ def train(
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
     from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.errors import LabError
+    from adamomentum_lab.errors import Interrupted, LabError
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import base_settings, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
@@ -251,10 +256,7 @@ def train(
         "final_lr": final_lr,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    wrong = [name for name in given if name not in contender.defaults]
-    if wrong:
-        known = ", ".join(contender.defaults)
-        raise typer.BadParameter(f"{optimizer} has no {wrong[0]}; it has {known}")
+    _found(lambda: contender.check(given))
     spec = Spec.of(
         base_settings(optimizer, cls, rules) | given,
         workload=origin.name,
@@ -269,6 +271,8 @@ def train(
     total = min(epochs or cls.epochs[size], cls.epochs[size])
     store = Store(runs)
     run = store.get(spec)
+    # Of the processes of a distributed run only one writes and speaks.
+    leader = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
     if run is None or (run.status not in ("done", "diverged") and len(run.epochs) < total):
         stop = _Stop()
         with Display() as display:
@@ -277,20 +281,24 @@ def train(
                 display.advance()
 
             def on_epoch(record: dict[str, Any], seconds: float) -> None:
-                store.epoch(spec, record, seconds)
-                display.advance(_epoch_line(record))
+                if leader:
+                    store.epoch(spec, record, seconds)
+                    display.advance(_epoch_line(record))
 
-            store.begin(spec, run.machine if run else {})
+            if leader:
+                store.begin(spec, run.machine if run else {})
             job = Job(
                 spec, origin, store.folder_of(spec), total, device, devices, strategy, threads
             )
-            run = execute(job, on_epoch=on_epoch, stopped=stop)
+            run = execute(job, on_epoch, lambda now: display.at(now.epoch), stop)
+        if not leader:
+            return
         finished = run.status != "done" or len(run.epochs) == cls.epochs[size]
         status, run.status = run.status, run.status if finished else "stopped"
         store.finish(run)
         run.status = status
         if stop():
-            raise KeyboardInterrupt
+            raise Interrupted
     elif run.status != "diverged":
         run.status = "done"
     if as_json:
@@ -442,11 +450,11 @@ def bench(
 
 def main() -> None:
     """Run; a fault is one sentence, and an interruption ends with 130."""
-    from adamomentum_lab.errors import LabError
+    from adamomentum_lab.errors import Interrupted, LabError
 
     try:
         app()
-    except KeyboardInterrupt:
+    except Interrupted:
         typer.echo("interrupted; the same command continues", err=True)
         sys.exit(130)
     except LabError as error:

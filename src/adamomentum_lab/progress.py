@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from rich.console import Console
@@ -35,6 +36,7 @@ class Display:
             )
         self._task: TaskID | None = None
         self._total = self._done = 0
+        self._heard = 0.0
 
     def stage(self, name: str, total: int) -> None:
         """Begin a stage of so many parts."""
@@ -46,9 +48,17 @@ class Display:
         """Another part is done; `line` says what, and is always shown where there are no bars."""
         self._done += 1
         if self._bars is not None and self._task is not None:
-            self._bars.advance(self._task)
+            self._bars.update(self._task, completed=self._done)
         elif line:
             self.console.print(f"[{self._done}/{self._total}] {line}", markup=False, soft_wrap=True)
+
+    def at(self, part: float) -> None:
+        """How far the stage is, where parts are long; heard at most ten times a second."""
+        if self._bars is not None and self._task is not None:
+            now = time.monotonic()
+            if now - self._heard > 0.1:
+                self._heard = now
+                self._bars.update(self._task, completed=part)
 
     def say(self, line: str) -> None:
         """A line that stays."""

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose as close
 from adamomentum_lab import contenders
 from adamomentum_lab.contenders import Contender, get, names, space
 from adamomentum_lab.contenders._table import TableOptimizer
+from adamomentum_lab.errors import LabError
 from tests.adamomentum_lab.oracles import ORACLES, walk
 from tests.contract import through_file
 
@@ -346,12 +347,12 @@ def test_a_contender_is_a_file_of_its_name():
 
 def test_an_unknown_name_is_told_the_nearest():
     with pytest.raises(
-        ValueError,
-        match=r"^There is no contender 'adam_translated' \(did you mean 'adam-translated'\?\); "
+        LabError,
+        match=r"^there is no optimizer 'adam_translated' \(did you mean 'adam-translated'\?\); "
         r"there are sgdm, adam, .* sign\.$",
     ):
         get("adam_translated")
-    with pytest.raises(ValueError, match=r"^There is no contender 'lbfgs'; there are sgdm"):
+    with pytest.raises(LabError, match=r"^there is no optimizer 'lbfgs'; there are sgdm"):
         get("lbfgs")
 
 
@@ -377,8 +378,8 @@ def test_defaults_and_settings_reach_the_groups(name):
     for key, value in {**contender.defaults, "weight_decay": 0.25}.items():
         assert group[key] == value
     with pytest.raises(
-        ValueError,
-        match=f"^The contender '{name}' has no setting 'warmup'; it has lr, .*weight_decay.*\\.$",
+        LabError,
+        match=f"^{name} has no setting 'warmup'; it has lr, .*weight_decay.*\\.$",
     ):
         build(name, warmup=3)
     if "betas" in contender.defaults:

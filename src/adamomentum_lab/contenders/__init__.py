@@ -5,11 +5,10 @@ A module here whose name does not begin with `_` defines `CONTENDER`; adding one
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
 from adamomentum_lab.contenders._grids import GRIDS, space
+from adamomentum_lab.errors import LabError, unknown
 
 __all__ = ["GRIDS", "Contender", "get", "names", "space"]
 
@@ -37,16 +37,19 @@ class Contender:
     role: Literal["paper", "control", "extra"]
     family: Literal["sgdm", "adaptive"]  # of the paper's search grids
 
+    def check(self, settings: Iterable[str]) -> None:
+        """Refuse names of settings that it does not have."""
+        if strange := [name for name in settings if name not in self.defaults]:
+            raise LabError(
+                f"{self.name} has no setting {strange[0]!r}; it has {', '.join(self.defaults)}."
+            )
+
     def build(self, params: ParamsT, **settings: Any) -> Optimizer:
         """The optimizer of these parameters, with `settings` in place of the defaults.
 
         Settings may come from JSON, which has lists only: they become tuples.
         """
-        if unknown := [name for name in settings if name not in self.defaults]:
-            raise ValueError(
-                f"The contender {self.name!r} has no setting {unknown[0]!r}; "
-                f"it has {', '.join(self.defaults)}."
-            )
+        self.check(settings)
         chosen = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in (self.defaults | settings).items()
@@ -63,9 +66,7 @@ def get(name: str) -> Contender:
     """The contender of this name."""
     known = _contenders()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"There is no contender {name!r}{hint}; there are {', '.join(known)}.")
+        raise LabError(unknown("optimizer", name, known))
     return known[name]
 
 

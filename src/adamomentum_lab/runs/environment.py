@@ -30,8 +30,15 @@ def environment(device: str) -> dict[str, Any]:
 
 @functools.cache
 def _commit() -> str | None:
-    """Of the repository this file is in, if it is in one; changed files are marked by a plus."""
+    """Of the repository this file belongs to, if to one; changed files are marked by a plus."""
     try:
+        subprocess.run(
+            ["git", "ls-files", "--error-unmatch", Path(__file__).name],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            check=True,
+            timeout=10,
+        )
         described = subprocess.run(
             ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
             cwd=Path(__file__).parent,

@@ -163,7 +163,12 @@ class Local:
         for _ in range(min(self._workers - len(self._running), wanted - len(idle))):
             ours, theirs = _CONTEXT.Pipe()
             process = _CONTEXT.Process(target=_work, args=(theirs,), daemon=True)
-            process.start()
+            # Inherited, so that Ctrl-C does not reach a worker that is still starting.
+            heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
+                process.start()
+            finally:
+                signal.signal(signal.SIGINT, heard)
             theirs.close()
             worker = _Worker(process, ours)
             self._running.append(worker)

@@ -1,0 +1,91 @@
+"""The engine of worker processes: what happens when work goes wrong."""
+
+import pytest
+
+from adamomentum_lab.runs.execute import Job, execute
+from adamomentum_lab.runs.local import Local
+from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.runs.store import Store
+from adamomentum_lab.workloads import find
+from tests.adamomentum_lab.problems import write_problem
+
+pytestmark = pytest.mark.slow
+
+
+def jobs_of(store, folder, problem, seeds):
+    origin = find(str(write_problem(folder, problem)))
+    specs = [
+        Spec.of(
+            {"lr": 1e-2},
+            workload=origin.name,
+            code=origin.code,
+            optimizer="adamomentum",
+            seed=seed,
+            scale="mini",
+            protocol="fair",
+        )
+        for seed in seeds
+    ]
+    return [Job(spec, origin, store.folder_of(spec)) for spec in specs]
+
+
+def test_many_runs_are_those_of_one_process(tmp_path):
+    store = Store(tmp_path / "runs")
+    jobs = jobs_of(store, tmp_path, "plain", range(5))
+    epochs, finished = [], []
+    with Local(store, 2, pytest.fail) as engine:
+        runs = engine.run(
+            jobs, lambda job, record: epochs.append((job.spec.seed, record)), finished.append
+        )
+        assert [run.spec for run in runs] == [job.spec for job in jobs]
+        assert {run.status for run in runs} == {"done"}
+        assert len(epochs) == 20
+        alone = Job(jobs[3].spec, jobs[3].origin, tmp_path)
+        assert execute(alone).epochs == runs[3].epochs == store.get(jobs[3].spec).epochs
+        # Again costs nothing, and more may be asked of the same workers.
+        again = engine.run([*jobs, *jobs_of(store, tmp_path, "plain", [9])])
+        assert [run.epochs for run in again[:5]] == [run.epochs for run in runs]
+    assert len(finished) == 5
+    assert len(store.all()) == 6
+
+
+def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(tmp_path):
+    store, said = Store(tmp_path / "runs"), []
+    jobs = jobs_of(store, tmp_path, "dies_once", [1, 2])
+    with Local(store, 1, said.append) as engine:
+        runs = engine.run(jobs)
+    assert [run.status for run in runs] == ["done", "done"]
+    assert said == [
+        "adamomentum on dies_once, seed 1: its process ended with status 9; it is tried again."
+    ]
+
+
+def test_a_run_that_always_dies_is_marked_while_the_others_go_on(tmp_path):
+    store, said = Store(tmp_path / "runs"), []
+    jobs = [*jobs_of(store, tmp_path, "dies", [1]), *jobs_of(store, tmp_path, "plain", [1, 2])]
+    with Local(store, 2, said.append) as engine:
+        runs = engine.run(jobs)
+        assert [run.status for run in runs] == ["failed", "done", "done"]
+        assert runs[0].error == "its process ended with status 9, 2 times."
+        assert said[-1] == f"adamomentum on dies, seed 1 failed: {runs[0].error}"
+        # Asked for again, it is tried again.
+        assert engine.run(jobs[:1])[0].status == "failed"
+    assert store.get(jobs[0].spec).status == "failed"
+
+
+def test_an_error_of_the_users_is_told_with_its_line(tmp_path):
+    store, said = Store(tmp_path / "runs"), []
+    jobs = jobs_of(store, tmp_path, "raises", [1])
+    with Local(store, 1, said.append) as engine:
+        (run,) = engine.run(jobs)
+    lines = jobs[0].origin.file.read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if "raise" in text)
+    assert run.error == f"{jobs[0].origin.file}:{line}: RuntimeError: this is the user's own fault"
+
+
+def test_divergence_is_a_result(tmp_path):
+    store = Store(tmp_path / "runs")
+    with Local(store, 1, pytest.fail) as engine:
+        (run,) = engine.run(jobs_of(store, tmp_path, "diverges", [1]))
+    assert (run.status, run.epochs) == ("diverged", [])
+    assert store.get(run.spec).status == "diverged"

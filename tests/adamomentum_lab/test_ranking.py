@@ -1,0 +1,143 @@
+"""Tuning budgets and rankings, on numbers worked by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from adamomentum_lab import contenders
+from adamomentum_lab.analysis.ranking import (
+    Estimate,
+    epochs_to_target,
+    final,
+    ranking,
+    validation_key,
+)
+from adamomentum_lab.analysis.table import number, settings_in_words
+from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.runs.store import Run
+from adamomentum_lab.runs.tuning import trials
+from adamomentum_lab.workloads import find
+
+
+def workload(protocol="fair"):
+    return find("digits_cnn").load()("mini", protocol)
+
+
+def run_of(optimizer, seed, *scores, status="done", ms=1.0):
+    """Its epochs have these (validation, test) accuracies."""
+    epochs = [
+        {
+            "epoch": epoch,
+            "validation": {"accuracy": validation, "loss": 1.0},
+            "test": {"accuracy": test},
+        }
+        for epoch, (validation, test) in enumerate(scores, 1)
+    ]
+    spec = Spec.of(
+        {"lr": 0.1},
+        workload="digits_cnn",
+        code="",
+        optimizer=optimizer,
+        seed=seed,
+        scale="mini",
+        protocol="fair",
+    )
+    return Run(spec, status, epochs, [0.1] * len(epochs), {"ms_per_update": ms})
+
+
+def test_an_interval_of_three_values():
+    # Mean 2, standard deviation 1, t(0.975, 2) = 4.302653: half is 4.302653 / sqrt(3).
+    estimate = Estimate.of([1.0, 2.0, 3.0])
+    assert (estimate.mean, estimate.n) == (2.0, 3)
+    assert estimate.half == pytest.approx(2.484138)
+    assert Estimate.of([5.0]) == Estimate(5.0, None, 1)
+    assert Estimate.of([]) == Estimate(None, None, 0)
+
+
+def test_test_is_read_where_validation_chose():
+    run = run_of("adam", 1, (90, 50), (95, 60), (94, 99), (95, 70))
+    assert final(run, workload())["test"]["accuracy"] == 60
+    assert final(run, workload("as-run"))["test"]["accuracy"] == 99
+    assert final(run, workload("paper"))["test"]["accuracy"] == 70
+    assert final(run_of("adam", 1, (90, 50), status="diverged"), workload()) == {}
+
+
+def test_a_ranking():
+    finals = {
+        "adam": [run_of("adam", s, (90, 90 + s)) for s in (1, 2, 3)],
+        "adamomentum": [run_of("adamomentum", s, (98, 92 + 2 * s), ms=s) for s in (1, 2, 3)],
+        "sgdm": [run_of("sgdm", 1, (99, 99)), run_of("sgdm", 2, (99, 99)),
+                 run_of("sgdm", 3, status="diverged")],
+    }  # fmt: skip
+    rows = ranking(finals, workload())
+    assert [row.optimizer for row in rows] == ["adamomentum", "adam", "sgdm"]
+    ours, adam, sgdm = rows
+    assert [row.rank for row in rows] == [1, 2, 3]
+    assert (ours.score.mean, adam.score.mean, sgdm.score.mean) == (96, 92, 99)
+    assert ours.difference is None
+    # Pairs 91-94, 92-96, 93-98: mean -4, standard deviation 1.
+    assert adam.difference.mean == -4
+    assert adam.difference.half == pytest.approx(2.484138)
+    assert (sgdm.diverged, sgdm.difference.n, sgdm.values) == (1, 2, [99, 99, None])
+    assert ours.machine == {"ms_per_update": 2}
+    assert (ours.reached, ours.epochs_to_target.mean, adam.reached) == (3, 1, 0)
+
+
+def test_smaller_may_be_better(monkeypatch):
+    problem = workload()
+    monkeypatch.setattr(type(problem), "larger_is_better", False)
+    finals = {name: [run_of(name, 1, (1, score))] for name, score in (("adam", 3), ("yogi", 2))}
+    assert [row.optimizer for row in ranking(finals, problem)] == ["yogi", "adam"]
+    best = run_of("adam", 1, (3, 1), (1, 7), (2, 0))
+    assert final(best, problem)["test"]["accuracy"] == 7
+
+
+def test_epochs_to_the_target():
+    assert workload().target == 97
+    assert epochs_to_target(run_of("adam", 1, (90, 99), (97, 0), (99, 0)), workload()) == 2
+    assert epochs_to_target(run_of("adam", 1, (90, 99)), workload()) is None
+
+
+def test_a_trial_is_chosen_by_validation_alone():
+    good = run_of("adam", 0, (96, 10))
+    bad = run_of("adam", 0, (95, 99))
+    lost = run_of("adam", 0, (99, 99), status="diverged")
+    problem = workload()
+    assert min([bad, good, lost], key=lambda run: validation_key(run, problem)) is good
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 13])
+@pytest.mark.parametrize("name", contenders.names())
+def test_budgets_are_equal_and_within_the_papers_grid(name, count):
+    contender = contenders.get(name)
+    tried = trials(contender, "cnn", contender.defaults, count)
+    assert len(tried) == count
+    assert tried[0] == contender.defaults
+    grid = contenders.space(contender, "cnn")
+    for settings in tried[1:]:
+        for key, value in settings.items():
+            in_grid = key in ("lr", "weight_decay", "eps") and key in grid
+            assert value in grid[key] if in_grid else value == contender.defaults[key]
+        contender.build([nn.Parameter(torch.zeros(1))], **settings)
+
+
+def test_trials_run_evenly_through_the_grid_and_match_between_contenders():
+    adam, ours = (
+        trials(contenders.get(name), "cnn", contenders.get(name).defaults, 6)[1:]
+        for name in ("adam", "adamomentum")
+    )
+    assert sorted(t["lr"] for t in ours) == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    for key in ("lr", "weight_decay", "eps"):
+        assert [t[key] for t in adam] == [t[key] for t in ours]
+    assert trials(contenders.get("adam"), "cnn", {}, 0) == []
+
+
+def test_settings_in_words():
+    assert number(1e-3) == "0.001"
+    assert number(1e-16) == "1e-16"
+    assert number((0.9, 0.999)) == "(0.9, 0.999)"
+    defaults = contenders.get("adamomentum").defaults
+    assert settings_in_words(defaults, "adamomentum") == "lr 0.001"
+    changed = {**defaults, "weight_decay": 0.05, "betas": [0.9, 0.99]}
+    words = "lr 0.001, weight decay 0.05, betas (0.9, 0.99)"
+    assert settings_in_words(changed, "adamomentum") == words

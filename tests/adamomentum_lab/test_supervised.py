@@ -1,0 +1,283 @@
+"""The loop: repeatable, continued bit for bit, honest about divergence."""
+
+import multiprocessing
+import random
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import nn
+
+from adamomentum import AdaMomentum
+from adamomentum_lab.runs.execute import BusyError, Job, execute
+from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.supervised import Supervised, chosen, seed_for
+from adamomentum_lab.workloads import Classification, Data, find
+from tests.adamomentum_lab.problems import write_problem
+
+
+def problem(tmp_path, name="plain", scale="mini", protocol="fair"):
+    return find(str(write_problem(tmp_path, name))).load()(scale, protocol)
+
+
+def loop_of(workload, folder=None, seed=1, build=AdaMomentum, **options):
+    checkpoints = Checkpoints(folder) if folder else None
+    return Supervised(workload, build, seed, checkpoints=checkpoints, **options)
+
+
+def weights(loop):
+    return torch.cat([param.detach().flatten() for param in loop.model.parameters()])
+
+
+def test_it_is_the_loop_anyone_would_write(tmp_path):
+    workload = problem(tmp_path, "clipped")
+    workload.batch = 16
+    loop = loop_of(workload, seed=3)
+    loop.run()
+
+    torch.manual_seed(seed_for(3))
+    model = workload.model()
+    optimizer = AdaMomentum(model.parameters())
+    (x, y), validation = workload.data().train, workload.data().validation
+    for epoch in range(4):
+        order = torch.randperm(100, generator=torch.Generator().manual_seed(seed_for(3, epoch)))
+        total, model = 0.0, model.train()
+        for update, indices in enumerate(order.split(16)):
+            torch.manual_seed(seed_for(3, epoch, update, 0))
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x[indices]), y[indices])
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+            total += loss.detach()
+        model.eval()
+        with torch.no_grad():
+            right = (model(validation[0]).argmax(1) == validation[1]).double().mean()
+        record = loop.outcome.epochs[epoch]
+        assert record["train"]["loss"] == float(total) / 7
+        assert record["validation"]["accuracy"] == pytest.approx(100 * float(right))
+    expected = torch.cat([param.detach().flatten() for param in model.parameters()])
+    assert torch.equal(weights(loop), expected)
+
+
+def test_seeds_decide_everything(tmp_path):
+    workload = problem(tmp_path)
+    one, same, other = (loop_of(workload, seed=seed) for seed in (1, 1, 2))
+    torch.manual_seed(99)  # what was drawn before does not matter
+    for loop in (one, same, other):
+        loop.run()
+        torch.rand(7)
+    assert torch.equal(weights(one), weights(same))
+    assert one.outcome.epochs == same.outcome.epochs
+    assert not torch.equal(weights(one), weights(other))
+
+
+@pytest.mark.parametrize("at", [1, 6, 7, 8, 20, 27])
+def test_stopped_at_any_update_it_continues_bit_for_bit(tmp_path, at):
+    workload = problem(tmp_path)
+    whole = loop_of(workload)
+    whole.run()
+    updates = []
+    loop = loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == at)
+    assert loop.run().status == "stopped"
+    assert len(updates) == at
+    resumed = loop_of(workload, tmp_path)
+    assert resumed.run().status == "done"
+    assert torch.equal(weights(whole), weights(resumed))
+    assert whole.outcome.epochs == resumed.outcome.epochs
+    assert resumed.outcome.updates == whole.outcome.updates == 28
+
+
+def test_fewer_epochs_are_the_beginning_of_the_whole(tmp_path):
+    workload = problem(tmp_path)
+    whole = loop_of(workload)
+    whole.run()
+    short = loop_of(workload, tmp_path)
+    assert short.run(epochs=2).epochs == whole.outcome.epochs[:2]
+    longer = loop_of(workload, tmp_path)
+    assert longer.run().epochs == whole.outcome.epochs
+    again = loop_of(workload, tmp_path)
+    assert again.run().epochs == whole.outcome.epochs
+    assert torch.equal(weights(again), weights(whole))
+
+
+def test_a_finished_run_is_not_written_again(tmp_path):
+    workload = problem(tmp_path)
+    loop_of(workload, tmp_path).run()
+    before = (tmp_path / "last.ckpt").stat().st_mtime_ns
+    assert loop_of(workload, tmp_path).run().status == "done"
+    assert (tmp_path / "last.ckpt").stat().st_mtime_ns == before
+
+
+def test_a_damaged_checkpoint_costs_only_time(tmp_path):
+    workload = problem(tmp_path)
+    whole = loop_of(workload)
+    whole.run()
+    updates = []
+    loop_of(
+        workload,
+        tmp_path,
+        checkpoint_seconds=0,
+        on_update=updates.append,
+        stopped=lambda: len(updates) == 12,
+    ).run()
+    (tmp_path / "last.ckpt").write_bytes(b"rubbish")
+    resumed = loop_of(workload, tmp_path)
+    with pytest.warns(UserWarning, match="damaged"):
+        resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+    assert whole.outcome.epochs == resumed.outcome.epochs
+
+
+def test_divergence_ends_a_run_at_once(tmp_path):
+    updates = []
+    loop = loop_of(problem(tmp_path, "diverges"), tmp_path, on_update=updates.append)
+    outcome = loop.run()
+    assert outcome.status == "diverged"
+    assert len(updates) == 1
+    assert outcome.epochs == []
+    again = loop_of(problem(tmp_path, "diverges"), tmp_path, on_update=updates.append)
+    assert again.run().status == "diverged"
+    assert len(updates) == 1
+
+
+class Scripted(Classification):
+    """Its scores are what a list says."""
+
+    epochs: ClassVar = {"smoke": 5, "mini": 5, "full": 5}
+    validation = (1.0, 3.0, 2.0, 3.0, 2.0)
+    test = (5.0, 1.0, 9.0, 7.0, 2.0)
+
+    def data(self):
+        x, y = torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)
+        return Data((x, y), (x, y), (x, y))
+
+    def model(self):
+        return nn.Linear(1, 2)
+
+    def evaluate(self, model, split):
+        self.asked.append("test" if split is self.marked else "validation")
+        epoch = self.asked.count("validation") if self.protocol == "fair" else len(self.asked)
+        scores = self.test if split is self.marked else self.validation
+        return {"loss": 0.0, "accuracy": scores[epoch - 1]}
+
+    def splits(self):
+        self.asked = []
+        data = super().splits()
+        self.marked = data.test
+        return data
+
+
+@pytest.mark.parametrize(
+    ("protocol", "epoch", "reads"), [("fair", 2, 2), ("paper", 5, 5), ("as-run", 3, 5)]
+)
+def test_which_epoch_is_reported(protocol, epoch, reads):
+    workload = Scripted("mini", protocol)
+    loop = loop_of(workload)
+    # Under fair, test must not be another tuple than validation by identity alone.
+    loop.data = Data(loop.data.train, loop.data.validation, tuple(loop.data.test))
+    workload.marked = loop.data.test
+    outcome = loop.run()
+    record = chosen(outcome.epochs, workload)
+    assert record["epoch"] == epoch
+    assert workload.asked.count("test") == reads
+    assert ("validation" in record) == (protocol == "fair")
+    assert "test" in record
+
+
+def test_only_fair_keeps_validation_examples_apart(tmp_path):
+    sizes = {
+        protocol: len(problem(tmp_path, protocol=protocol).splits().train[0])
+        for protocol in ("fair", "paper", "as-run")
+    }
+    assert sizes == {"fair": 100, "paper": 150, "as-run": 150}
+
+
+def job_of(tmp_path, name="plain", folder="run", precision="32-true", scale="mini", **options):
+    origin = find(str(write_problem(tmp_path, name)))
+    spec = Spec.of(
+        {"lr": 1e-2},
+        workload=name,
+        code=origin.code,
+        optimizer="adamomentum",
+        seed=1,
+        scale=scale,
+        protocol="fair",
+        precision=precision,
+    )
+    place = tmp_path / folder
+    place.mkdir(exist_ok=True)
+    return Job(spec, origin, place, **options)
+
+
+@pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-true", "64-true"])
+def test_precisions(tmp_path, precision):
+    run = execute(job_of(tmp_path, precision=precision))
+    plain = execute(job_of(tmp_path, folder="plain"))
+    assert run.status == "done"
+    losses = [r.epochs[-1]["validation"]["loss"] for r in (run, plain)]
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.2)
+
+
+def test_one_process_at_a_time(tmp_path):
+    job = job_of(tmp_path)
+
+    def at_once(*_):
+        with pytest.raises(BusyError, match="another process is at work on the run in"):
+            execute(job)
+
+    execute(job, on_epoch=at_once)
+    assert execute(job).status == "done"
+
+
+def _executed(job):
+    execute(job)
+
+
+# Its server imports torch once; its children start in milliseconds, with no parallel region before.
+FORKSERVER = multiprocessing.get_context("forkserver")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("every", "kills"), [(0.0, 22), (0.2, 8)])
+def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, monkeypatch):
+    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
+    whole = job_of(tmp_path, "slow", "whole", scale="full")
+    monkeypatch.setenv("SECONDS_PER_UPDATE", "0")
+    execute(whole)
+    expected = Checkpoints(whole.folder).load()
+    job = job_of(tmp_path, "slow", "killed", scale="full", checkpoint_seconds=every)
+    moment = random.Random(0)
+    killed = 0
+    for _ in range(200):
+        process = FORKSERVER.Process(target=_executed, args=(job,))
+        process.start()
+        if killed < kills:
+            process.join(moment.uniform(0.02, 0.5))
+        else:
+            process.join()
+        if not process.is_alive():
+            assert process.exitcode == 0
+            break
+        process.kill()
+        process.join()
+        killed += 1
+    assert killed >= kills
+    found = Checkpoints(job.folder).load()
+    assert found["epochs"] == expected["epochs"]
+    assert found["updates"] == expected["updates"]
+    assert found["model"].keys() == expected["model"].keys()
+    for name, value in expected["model"].items():
+        assert torch.equal(found["model"][name], value)
+    for i, state in expected["optimizer"]["state"].items():
+        for key, value in state.items():
+            assert torch.equal(found["optimizer"]["state"][i][key], value)
+
+
+def test_seeds_of_stages_differ():
+    seeds = {seed_for(seed, epoch, update, 0) for seed in range(5) for epoch in range(20)
+             for update in range(20)}  # fmt: skip
+    assert len(seeds) == 2000
+    assert all(0 <= seed < 2**63 for seed in seeds)
