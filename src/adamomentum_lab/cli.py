@@ -111,7 +111,7 @@ def race(
     were interrupted are continued.
     """
     from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.errors import Interrupted
+    from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import Race, hold, write
     from adamomentum_lab.runs.local import Local
@@ -145,7 +145,7 @@ def race(
         try:
             result = hold(what, origin, store, local, display.stage, on_run)
         except KeyboardInterrupt as error:
-            raise Interrupted from error
+            raise StoppedError from error
         write(result, folder)
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
@@ -235,7 +235,7 @@ def train(
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
     from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.errors import Interrupted, LabError
+    from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import base_settings, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
@@ -298,7 +298,7 @@ def train(
         store.finish(run)
         run.status = status
         if stop():
-            raise Interrupted
+            raise StoppedError
     elif run.status != "diverged":
         run.status = "done"
     if as_json:
@@ -450,11 +450,11 @@ def bench(
 
 def main() -> None:
     """Run; a fault is one sentence, and an interruption ends with 130."""
-    from adamomentum_lab.errors import Interrupted, LabError
+    from adamomentum_lab.errors import LabError, StoppedError
 
     try:
         app()
-    except Interrupted:
+    except StoppedError:
         typer.echo("interrupted; the same command continues", err=True)
         sys.exit(130)
     except LabError as error:

@@ -10,7 +10,7 @@ class LabError(Exception):
     """What was wrong, and what would be right."""
 
 
-class Interrupted(LabError):
+class StoppedError(LabError):
     """Ctrl-C or SIGTERM. What was done is kept."""
 
 

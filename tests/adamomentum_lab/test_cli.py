@@ -153,6 +153,26 @@ def test_an_interrupted_run_continues(tmp_path, number):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_processes_train_what_one_trains(tmp_path, strategy):
+    file = write_problem(tmp_path)
+    # Dropped units differ between processes; all else must agree, but for the order of sums.
+    file.write_text(file.read_text().replace("nn.Dropout(0.3), ", ""))
+    args = ["train", file, "--optimizer", "adamomentum", "--json", "--runs"]
+    one = json.loads(command(*args, tmp_path / "one").stdout)
+    two = ["--strategy", strategy, "--devices", "2"]
+    first = command(*args, tmp_path / "two", *two, "--epochs", "2")
+    assert first.returncode == 0, first.stderr
+    done = command(*args, tmp_path / "two", *two)  # continued
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert done.stderr.count("epoch 4:") == 1  # only one of them speaks
+    for ours, theirs in zip(result["epochs"], one["epochs"], strict=True):
+        for split in ("train", "validation"):
+            assert ours[split]["loss"] == pytest.approx(theirs[split]["loss"], rel=1e-5)
+
+
+@pytest.mark.slow
 def test_an_error_in_the_users_file_is_the_users(tmp_path):
     file = write_problem(tmp_path, "raises")
     done = command("train", file, "--optimizer", "adam", "--runs", tmp_path / "runs")

@@ -91,7 +91,10 @@ def execute(
 def _fabric(job: Job) -> Fabric:
     strategy: Any = job.strategy
     if strategy == "fsdp":  # torch's own FSDP2, which Fabric names by what it is used for
-        strategy = ModelParallelStrategy(_shard)
+        # Left to itself it would spread the tensors of a layer over the devices instead.
+        strategy = ModelParallelStrategy(
+            _shard, data_parallel_size=job.devices, tensor_parallel_size=1
+        )
     try:
         fabric = Fabric(
             accelerator=job.device,
