@@ -6,9 +6,10 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 # One thread per test process: two pools on the same cores slow torch down many times.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 
-.PHONY: help install lint check test bench docs clean
+.PHONY: help install race lint check test bench docs clean
 
 help:
+	@echo "make race     race eight optimizers on an embedded problem, in about three minutes"
 	@echo "make test     everything: lint, types, all tests"
 	@echo "make check    lint, types and the fast tests, in under a minute"
 	@echo "make bench    step time and memory beside torch.optim.Adam, some minutes"
@@ -18,7 +19,7 @@ help:
 
 install: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml constraints.txt src/adamomentum/torch/_cpu.c
+$(VENV)/installed: pyproject.toml constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) -e '.[torch,optax,keras,lab,dev]'
@@ -38,6 +39,9 @@ check: lint
 
 test: lint
 	$(PYTEST)
+
+race: install
+	$(BIN)/adamomentum race digits_cnn
 
 bench: install
 	$(BIN)/adamomentum bench

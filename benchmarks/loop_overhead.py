@@ -32,7 +32,7 @@ def main(name: str = "digits_cnn", rounds: int = 60) -> None:
     torch.set_num_threads(1)
     workload = find(name).load()("full")
     loop = Supervised(workload, AdaMomentum, seed=1)
-    loop._finish_epoch = lambda loss: loop.__dict__.update(_epoch=loop._epoch + 1, _update=0)
+    loop._finish_epoch = lambda _: loop.__dict__.update(_epoch=loop._epoch + 1, _update=0)
     model = workload.model()
     optimizer = AdaMomentum(model.parameters())
     x, y = workload.splits().train

@@ -98,7 +98,7 @@ class Supervised:
             type(self.fabric.strategy) is SingleDeviceStrategy
             and type(self.fabric.strategy.precision) is Precision
         ):
-            # Where Fabric's wrappers change nothing, they would cost a small network 4 % of its time.
+            # Fabric's wrappers change nothing here, and cost a small network 4 % of its time.
             self.model, self._optimizer = self.model.module, self.optimizer
             self._backward = torch.Tensor.backward
         self.outcome = Outcome("stopped")

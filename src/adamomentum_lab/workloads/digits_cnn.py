@@ -15,7 +15,7 @@ class DigitsCNN(Classification):
 
     epochs = {"smoke": 2, "mini": 15, "full": 100}
     schedule = Step()  # the paper's for CIFAR-10, in parts of the run
-    target = 97.0
+    target = 97.0  # logistic regression on the pixels reaches 97.3 on these validation images
 
     def data(self) -> Data:
         return Data(*digits())

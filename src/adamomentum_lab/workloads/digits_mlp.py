@@ -16,8 +16,7 @@ class DigitsMLP(Classification):
     epochs = {"smoke": 2, "mini": 20, "full": 100}
     batch = 32
     schedule = Cosine()
-    # Every method can reach it when tuned, the untuned ones only late: about one error in twenty.
-    target = 95.0
+    target = 97.0  # logistic regression on the pixels reaches 97.3 on these validation images
 
     def data(self) -> Data:
         return Data(*digits())
