@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,38 @@ def test_library_imports_only_its_host(path):
     names = set(imported(path))
     assert "adamomentum_lab" not in names
     assert names & FRAMEWORKS <= HOST.get(part_of(path), set())
+
+
+# What a part of the lab may import of the others; none is imported by the library.
+LAB = {
+    "errors.py": set(),
+    "progress.py": set(),
+    "models": {"models"},
+    "data": {"data", "errors"},
+    "contenders": {"contenders", "errors"},
+    "training": {"training", "errors", "workloads"},
+    "workloads": {"workloads", "errors", "training", "models", "data"},
+    "runs": {"runs", "errors", "training", "workloads", "contenders"},
+    "analysis": {"analysis", "errors", "runs", "training", "workloads", "contenders"},
+}
+LAB_FILES = [
+    path
+    for path in sorted((SRC / "adamomentum_lab").rglob("*.py"))
+    if path.relative_to(SRC / "adamomentum_lab").parts[0] in LAB
+]
+
+
+@pytest.mark.parametrize("path", LAB_FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_the_lab_is_layered(path):
+    found = set(re.findall(r"\badamomentum_lab\.(\w+)", path.read_text()))
+    found |= set(re.findall(r"from adamomentum_lab import (\w+)", path.read_text()))
+    part = path.relative_to(SRC / "adamomentum_lab").parts[0]
+    assert found - {"Workload"} <= LAB[part]
+
+
+def test_the_loop_knows_no_workload_by_name():
+    text = (SRC / "adamomentum_lab" / "training" / "supervised.py").read_text()
+    assert not re.search("digits|cifar|ptb|iwslt|multi30k", text)
 
 
 def test_rule_imports_nothing():

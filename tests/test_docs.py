@@ -36,5 +36,12 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_the_example_on_the_page_is_the_file():
+    page = (ROOT / "docs" / "guide" / "your-own-problem.md").read_text()
+    example = (ROOT / "examples" / "breast_cancer.py").read_text()
+    assert BLOCK.search(page).group(1) == example
+    assert len(example.splitlines()) < 40
+
+
 def test_docstrings():
     assert doctest.testmod(optimizer).failed == 0

@@ -111,6 +111,7 @@ def race(
     were interrupted are continued.
     """
     from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.analysis.table import settings_in_words
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import Race, hold, write
@@ -139,11 +140,16 @@ def race(
             f"{trials} tuning and {seeds} final runs each, {total} in all."
         )
 
+        display.begin("all", total, dict.fromkeys(what.optimizers, trials + seeds))
+
         def on_run(stage: str, run: Run, problem: Workload) -> None:
-            display.advance(_line(stage, run, problem))
+            result = _result(stage, run, problem)
+            words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
+            line = f"{run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
+            display.advance(f"{stage}: {line}", run.spec.optimizer, result)
 
         try:
-            result = hold(what, origin, store, local, display.stage, on_run)
+            result = hold(what, origin, store, local, on_run)
         except KeyboardInterrupt as error:
             raise StoppedError from error
         write(result, folder)
@@ -155,16 +161,13 @@ def race(
         _show(result, folder)
 
 
-def _line(stage: str, run: Run, workload: Workload) -> str:
-    """One finished run in a line. Of a trial, only validation is shown."""
+def _result(stage: str, run: Run, workload: Workload) -> str:
+    """A finished run in two words. Of a trial, only validation is shown."""
     from adamomentum_lab.analysis.ranking import final
-    from adamomentum_lab.analysis.table import settings_in_words
 
     split = "validation" if stage == "tuning" else "test"
     score = final(run, workload).get(split, {}).get(workload.metric)
-    result = f"{split} {workload.metric} {score:.2f}" if score is not None else run.status
-    words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
-    return f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
+    return f"{split} {score:.4g}" if score is not None else run.status
 
 
 def _show(result: Result, folder: Path) -> None:
@@ -184,7 +187,7 @@ def _show(result: Result, folder: Path) -> None:
     out.print(
         f"\nMean over {race.seeds} seeds ± half a 95 % t-interval, {reported}; {best} is better. "
         "Differences are to adamomentum, paired by seed; an interval that holds 0 shows no "
-        f"difference. Every run: {folder}/runs.csv, race.json.",
+        f"difference. All runs: {folder}",
         markup=False,
     )
 
@@ -276,9 +279,8 @@ def train(
     if run is None or (run.status not in ("done", "diverged") and len(run.epochs) < total):
         stop = _Stop()
         with Display() as display:
-            display.stage("epochs", total)
-            for _ in run.epochs if run else ():
-                display.advance()
+            display.begin("epochs", total, {})
+            display.already(len(run.epochs) if run else 0)
 
             def on_epoch(record: dict[str, Any], seconds: float) -> None:
                 if leader:

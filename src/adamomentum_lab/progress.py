@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 from rich.console import Console
@@ -18,51 +19,61 @@ from rich.progress import (
 
 
 class Display:
-    """One bar at a time, and lines above it."""
+    """A bar for each part of the work and one for the whole, and lines above them."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
         self._bars: Progress | None = None
         if self.console.is_terminal:
             self._bars = Progress(
-                TextColumn("{task.description:8}"),
+                TextColumn("{task.description}"),
                 BarColumn(bar_width=None),
                 MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
                 TimeElapsedColumn(),
                 TextColumn("left"),
-                TimeRemainingColumn(),
+                TimeRemainingColumn(elapsed_when_finished=False),
                 console=self.console,
                 expand=True,
             )
-        self._task: TaskID | None = None
+        self._tasks: dict[str, TaskID] = {}
         self._total = self._done = 0
         self._heard = 0.0
 
-    def stage(self, name: str, total: int) -> None:
-        """Begin a stage of so many parts."""
-        self._total, self._done = total, 0
+    def begin(self, whole: str, total: int, parts: Mapping[str, int]) -> None:
+        """What is to be done: so many steps in all, and of each part."""
+        self._total = total
         if self._bars is not None:
-            self._task = self._bars.add_task(name, total=total)
+            for name, size in (*parts.items(), (whole, total)):
+                self._tasks[name] = self._bars.add_task(name, total=size, note="", start=False)
+            self._whole = self._tasks[whole]
+            self._bars.start_task(self._whole)
 
-    def advance(self, line: str | None = None) -> None:
-        """Another part is done; `line` says what, and is always shown where there are no bars."""
+    def advance(self, line: str, part: str | None = None, note: str = "") -> None:
+        """One more is done. `line` says what, where there are no bars; `note` stands at the bar."""
         self._done += 1
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, completed=self._done)
-        elif line:
+        if self._bars is None:
             self.console.print(f"[{self._done}/{self._total}] {line}", markup=False, soft_wrap=True)
+            return
+        self._bars.update(self._whole, completed=self._done)
+        if part is not None:
+            self._bars.start_task(self._tasks[part])
+            self._bars.update(self._tasks[part], advance=1, note=note)
 
-    def at(self, part: float) -> None:
-        """How far the stage is, where parts are long; heard at most ten times a second."""
-        if self._bars is not None and self._task is not None:
-            now = time.monotonic()
-            if now - self._heard > 0.1:
-                self._heard = now
-                self._bars.update(self._task, completed=part)
+    def at(self, step: float) -> None:
+        """How far the whole is, where steps are long; heard at most ten times a second."""
+        if self._bars is not None and time.monotonic() - self._heard > 0.1:
+            self._heard = time.monotonic()
+            self._bars.update(self._whole, completed=step)
+
+    def already(self, steps: int) -> None:
+        """So many were done before."""
+        self._done = steps
+        self.at(steps)
 
     def say(self, line: str) -> None:
         """A line that stays."""
-        self.console.print(line, markup=False, soft_wrap=True)
+        self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
 
     def __enter__(self) -> Display:
         if self._bars is not None:

@@ -101,7 +101,6 @@ def hold(
     origin: Origin,
     store: Store,
     engine: Engine,
-    on_stage: Callable[[str, int], None],
     on_run: Callable[[str, Run, Workload], None],
 ) -> Result:
     """Hold the race: tuning on validation alone, then the seeds, then the ranking."""
@@ -121,7 +120,6 @@ def hold(
         return Job(spec, origin, store.folder_of(spec))
 
     def stage(name: str, jobs: list[Job]) -> list[Run]:
-        on_stage(name, len(jobs))
         return engine.run(jobs, on_run=lambda run: on_run(name, run, workload))
 
     best = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}

@@ -212,8 +212,8 @@ def test_race(tmp_path):
     stages = [run["stage"] for run in result["runs"]]
     assert (stages.count("tuning"), stages.count("final")) == (6, 9)
     assert {run["spec"]["seed"] for run in result["runs"] if run["stage"] == "tuning"} == {0}
-    assert "[6/6] tuning: " in done.stderr
-    assert "[9/9] final: " in done.stderr
+    assert "[6/15] tuning: " in done.stderr
+    assert "[15/15] final: " in done.stderr
     # What was chosen is the better of the trials, on validation.
     for row in result["ranking"]:
         tried = [
@@ -248,6 +248,17 @@ def test_race(tmp_path):
     assert max(map(len, words.stdout.splitlines())) <= 80
     assert "adamomentum" in words.stdout
     assert "Mean over 3 seeds" in words.stdout
+
+
+@pytest.mark.slow
+def test_the_example_can_be_raced(tmp_path):
+    pytest.importorskip("tensorboard")
+    args = ["--optimizers", "adamw,adamomentum", "--trials", "0", "--seeds", "2"]
+    done = command("race", "examples/breast_cancer.py", *args, "--runs", tmp_path, "--tensorboard")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "±" in line][:2]
+    assert all(float(row[2]) > 90 for row in rows)
+    assert len(list(tmp_path.glob("races/*/tensorboard/final-*/events*"))) == 4
 
 
 @pytest.mark.slow
