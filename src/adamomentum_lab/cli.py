@@ -114,7 +114,7 @@ def race(
     from adamomentum_lab.analysis.table import settings_in_words
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, hold, write
+    from adamomentum_lab.race import Race, dumps, hold, write
     from adamomentum_lab.runs.local import Local
     from adamomentum_lab.runs.store import Store
 
@@ -156,7 +156,7 @@ def race(
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
     if as_json:
-        typer.echo(json.dumps(result.as_json()))
+        typer.echo(dumps(result.as_json()))
     else:
         _show(result, folder)
 
@@ -240,7 +240,7 @@ def train(
     from adamomentum_lab import contenders, workloads
     from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import base_settings, run_as_json
+    from adamomentum_lab.race import base_settings, dumps, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store
@@ -304,7 +304,7 @@ def train(
     elif run.status != "diverged":
         run.status = "done"
     if as_json:
-        typer.echo(json.dumps(run_as_json(run, problem, total)))
+        typer.echo(dumps(run_as_json(run, problem, total)))
     else:
         typer.echo(_summary(run, problem, total))
     if run.status == "failed":

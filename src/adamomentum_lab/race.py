@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -90,6 +91,19 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
     }
 
 
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON as its standard has it: what is not a finite number becomes null."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [plain(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps(plain(value), indent=indent, allow_nan=False)
+
+
 def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[str, Any]:
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
     stated = workload.settings.get(protocol, {}).get(name, {})
@@ -153,7 +167,7 @@ def write(result: Result, folder: Path) -> None:
     metric = result.workload.metric
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "race.json").write_text(json.dumps(result.as_json(), indent=1) + "\n")
+        (folder / "race.json").write_text(dumps(result.as_json(), indent=1) + "\n")
         with (folder / "ranking.csv").open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(

@@ -83,6 +83,17 @@ def test_a_ranking():
     assert (ours.reached, ours.epochs_to_target.mean, adam.reached) == (3, 1, 0)
 
 
+def test_epochs_without_a_score_are_never_reported():
+    nan = float("nan")
+    run = run_of("adam", 1, (nan, 10), (90, 50), (nan, 99), (91, 60), (nan, 0))
+    assert final(run, workload())["test"]["accuracy"] == 60
+    assert final(run_of("adam", 1, (nan, 10)), workload()) == {}
+    rows = ranking(
+        {"adam": [run_of("adam", 1, (nan, 10))], "sgdm": [run_of("sgdm", 1, (1, 1))]}, workload()
+    )
+    assert [(row.optimizer, row.values) for row in rows] == [("sgdm", [1]), ("adam", [None])]
+
+
 def test_smaller_may_be_better(monkeypatch):
     problem = workload()
     monkeypatch.setattr(type(problem), "larger_is_better", False)

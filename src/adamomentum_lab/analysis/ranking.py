@@ -58,7 +58,7 @@ class Row:
     score: Estimate
     """Of the metric on test."""
     values: list[float | None]
-    """By seed; None where the run diverged or failed."""
+    """By seed; None where the run diverged, failed or has no finite score."""
     diverged: int
     failed: int
     difference: Estimate | None = None
@@ -87,7 +87,7 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
 
     def key(row: Row) -> tuple[int, float]:
         mean = row.score.mean
-        return (row.diverged + row.failed, sign * mean if mean is not None else math.inf)
+        return (row.values.count(None), sign * mean if mean is not None else math.inf)
 
     rows.sort(key=key)
     for i, row in enumerate(rows):
@@ -97,7 +97,7 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
 
 def _row(name: str, runs: list[Run], workload: Workload) -> Row:
     metric = workload.metric
-    scores = [final(run, workload).get("test", {}).get(metric) for run in runs]
+    scores = [_number(final(run, workload).get("test", {}).get(metric)) for run in runs]
     times = [run.machine["ms_per_update"] for run in runs if "ms_per_update" in run.machine]
     reached = [epoch for run in runs if (epoch := epochs_to_target(run, workload)) is not None]
     return Row(
@@ -111,6 +111,10 @@ def _row(name: str, runs: list[Run], workload: Workload) -> Row:
         reached=len(reached),
         machine={"ms_per_update": statistics.median(times) if times else None},
     )
+
+
+def _number(score: float | None) -> float | None:
+    return score if score is not None and math.isfinite(score) else None
 
 
 def epochs_to_target(run: Run, workload: Workload) -> int | None:

@@ -73,7 +73,12 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
             f"{ms:.2f}" if ms is not None else "",
             style="bold" if row.difference is None and row.optimizer == "adamomentum" else None,
         )
-        for what, count in (("diverged", row.diverged), ("failed", row.failed)):
+        rest = row.values.count(None) - row.diverged - row.failed
+        for what, count in (
+            ("diverged", row.diverged),
+            ("failed", row.failed),
+            ("ended without a score", rest),
+        ):
             if count:
                 lost.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
     settings = Table.grid(padding=(0, 2))

@@ -251,13 +251,15 @@ class Supervised:
 
 
 def chosen(epochs: list[Record], workload: Workload) -> Record | None:
-    """The epoch that is reported, by the workload's rule of selection."""
+    """The epoch that is reported, by the workload's rule of selection; never one without a score."""
     selection: Selection = workload.selection
     if selection == "last" or not epochs:
         return epochs[-1] if epochs else None
     best = None
     for record in epochs:
         score = record[selection][workload.metric]
-        if best is None or workload.better(score, best[selection][workload.metric]):
+        if not math.isnan(score) and (
+            best is None or workload.better(score, best[selection][workload.metric])
+        ):
             best = record
     return best
