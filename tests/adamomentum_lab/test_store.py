@@ -31,6 +31,11 @@ def test_a_specification_is_its_hash():
     assert one.as_json()["settings"] == {"betas": [0.9, 0.999], "lr": 1e-3}
     others = [spec(seed=1), spec(code="d"), spec(scale="full"), spec(precision="bf16-mixed")]
     assert len({s.id for s in [one, *others]}) == 5
+    rest = {key: value for key, value in one.as_json().items() if key != "settings"}
+    assert (
+        Spec.of({"lr": 1, "betas": (0, 1)}, **rest).id
+        == Spec.of({"betas": [0.0, 1.0], "lr": 1.0}, **rest).id
+    )
     # Known once and for all, or finished runs would be repeated by every new version.
     assert one.id == "05998b314c7696df"
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from adamomentum import AdaMomentum
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import BusyError, Job, execute
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.training.checkpoints import Checkpoints
@@ -184,6 +185,31 @@ def test_which_epoch_is_reported(protocol, epoch, reads):
     assert workload.asked.count("test") == reads
     assert ("validation" in record) == (protocol == "fair")
     assert "test" in record
+
+
+def test_what_a_workload_lacks_is_said(tmp_path):
+    workload = problem(tmp_path)
+    workload.data = lambda: Data(((torch.zeros(4, 5)), torch.zeros(4)), None, None)
+    with pytest.raises(LabError, match=r"data\(\) of Problem gives no validation examples"):
+        loop_of(workload)
+    workload = problem(tmp_path)
+    workload.metric = "f1"
+    with pytest.raises(LabError, match="scores loss, accuracy; its metric 'f1' is not among them"):
+        loop_of(workload).run()
+
+
+def test_a_file_may_have_neighbours_and_must_not_change(tmp_path):
+    file = write_problem(tmp_path)
+    (tmp_path / "neighbour_of_a_problem.py").write_text("x = 1")
+    file.write_text("import neighbour_of_a_problem\n" + file.read_text())
+    origin = find(str(file))
+    assert origin.load().__name__ == "Problem"
+    other = tmp_path / "other.py"
+    other.write_text(file.read_text())
+    origin = find(str(other))
+    other.write_text(other.read_text() + "\n")
+    with pytest.raises(LabError, match=r"other\.py has changed since the start"):
+        origin.load()
 
 
 def test_only_fair_keeps_validation_examples_apart(tmp_path):

@@ -51,7 +51,10 @@ class Spec:
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, (list, tuple)) else value
+    """Hashable, and 1 the same as 1.0."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    return float(value) if type(value) is int else value
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.schedules import Moment
 from adamomentum_lab.workloads import Selection, Workload
@@ -84,6 +85,11 @@ class Supervised:
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
         self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
         self.data = workload.splits()
+        if self.data.validation is None and workload.selection == "validation":
+            raise LabError(
+                f"data() of {type(workload).__name__} gives no validation examples, by which the "
+                "protocol 'fair' chooses."
+            )
         self.epochs = workload.epochs[workload.scale]
         self.per_epoch = workload.updates(self.data.train)
         _seed(self.fabric.device, seed_for(seed))
@@ -185,18 +191,27 @@ class Supervised:
         self.model.eval()
         with torch.no_grad():
             if self.data.validation is not None:
-                record["validation"] = self.workload.evaluate(self.model, self.data.validation)
+                record["validation"] = self._evaluate(self.data.validation)
             # Under `fair`, test is read only where validation would have chosen.
             if (
                 self.workload.selection != "validation"
                 or chosen([*self.outcome.epochs, record], self.workload) is record
             ):
-                record["test"] = self.workload.evaluate(self.model, self.data.test)
+                record["test"] = self._evaluate(self.data.test)
         self.outcome.epochs.append(record)
         self.outcome.seconds.append(self._clock)
         self.outcome.updates += self._update
         self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
         self.on_epoch(record, self.outcome.seconds[-1])
+
+    def _evaluate(self, split: Any) -> dict[str, float]:
+        scores = self.workload.evaluate(self.model, split)
+        if self.workload.metric not in scores:
+            raise LabError(
+                f"{type(self.workload).__name__} scores {', '.join(scores)}; its metric "
+                f"{self.workload.metric!r} is not among them."
+            )
+        return scores
 
     def _save(self) -> None:
         if self.checkpoints is None:
@@ -251,7 +266,7 @@ class Supervised:
 
 
 def chosen(epochs: list[Record], workload: Workload) -> Record | None:
-    """The epoch that is reported, by the workload's rule of selection; never one without a score."""
+    """The epoch that is reported, by the workload's rule of selection, if it has a score."""
     selection: Selection = workload.selection
     if selection == "last" or not epochs:
         return epochs[-1] if epochs else None

@@ -165,6 +165,10 @@ class Origin:
         name = f"{__name__}.{self.name}" if inside else f"_workload_{self.name}"
         module = sys.modules.get(name)
         if module is None or getattr(module, "__file__", None) != str(self.file):
+            if _digest(self.file) != self.code:
+                raise LabError(f"{self.file} has changed since the start; start again.")
+            if not inside and str(self.file.parent) not in sys.path:
+                sys.path.append(str(self.file.parent))  # where a script finds its neighbours
             module = _import(name, self.file)
         found = [
             value
@@ -199,9 +203,13 @@ def _check(cls: type[Workload], file: Path) -> None:
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise LabError(f"{cls.__name__} in {file} lacks the method {missing[0]}.")
-    wanted = [scale for scale in SCALES if not isinstance(cls.epochs.get(scale), int)]
-    if wanted:
-        raise LabError(f"{cls.__name__}.epochs in {file} does not say how many at {wanted[0]!r}.")
+    for scale in SCALES:
+        epochs = cls.epochs.get(scale)
+        if not isinstance(epochs, int) or epochs < 1:
+            raise LabError(
+                f"{cls.__name__}.epochs in {file} gives {epochs!r} at the scale {scale!r}; it must "
+                "be a whole number from 1 on."
+            )
 
 
 def names() -> list[str]:
@@ -220,5 +228,8 @@ def find(name_or_file: str) -> Origin:
             raise LabError(unknown("workload", name_or_file, names()))
         if not file.is_file():
             raise LabError(f"there is no file {name_or_file!r}.")
-    code = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-    return Origin(file.stem, file.resolve(), code)
+    return Origin(file.stem, file.resolve(), _digest(file))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
