@@ -1,0 +1,53 @@
+"""Residual networks of basic blocks (He et al., 2016)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions beside the identity, or a 1x1 convolution where the shape changes."""
+
+    def __init__(self, before: int, width: int, stride: int) -> None:
+        super().__init__()
+        self.residual = nn.Sequential(
+            nn.Conv2d(before, width, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(width),
+        )
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or before != width:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """ReLU of the sum."""
+        return nn.functional.relu(self.residual(x) + self.shortcut(x))
+
+
+def resnet(
+    blocks: tuple[int, ...], classes: int, width: int = 64, *, large_images: bool = False
+) -> nn.Sequential:
+    """A stem, stages of so many basic blocks, each twice as wide and half as large, and a mean.
+
+    The stem is a 3x3 convolution for 32x32 images; for large ones (ImageNet's) a 7x7 convolution
+    and a max-pool that together quarter them.
+    """
+    stem: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False)]
+    if large_images:
+        stem = [nn.Conv2d(3, width, 7, 2, 3, bias=False)]
+    stem += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+    if large_images:
+        stem.append(nn.MaxPool2d(3, 2, 1))
+    layers: list[nn.Module] = []
+    before = width
+    for stage, count in enumerate(blocks):
+        for i in range(count):
+            layers.append(BasicBlock(before, width << stage, 2 if stage and i == 0 else 1))
+            before = width << stage
+    return nn.Sequential(
+        *stem, *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes)
+    )
