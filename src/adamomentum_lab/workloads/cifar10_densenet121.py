@@ -1,0 +1,21 @@
+"""DenseNet-121 of growth 12 on CIFAR-10."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from adamomentum_lab.models.densenet import DENSENET121, densenet
+from adamomentum_lab.workloads._cifar10 import CIFAR10, channels_last
+
+
+class CIFAR10DenseNet121(CIFAR10):
+    """DenseNet-121 (growth 12, as the authors ran it) on CIFAR-10. At mini: a third of its layers,
+    growth 8, 6,000 of 50,000 images, 10 of 200 epochs."""
+
+    def model(self) -> nn.Module:
+        blocks, growth = {
+            "smoke": ((1, 1, 1, 1), 4),
+            "mini": ((2, 4, 8, 5), 8),
+            "full": (DENSENET121, 12),
+        }[self.scale]
+        return channels_last(densenet(blocks, growth))

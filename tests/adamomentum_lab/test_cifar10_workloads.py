@@ -1,0 +1,100 @@
+"""The paper's CIFAR-10 experiments: settings by protocol, the loss, a run that is continued."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from adamomentum_lab import contenders
+from adamomentum_lab.data.files import root
+from adamomentum_lab.race import base_settings
+from adamomentum_lab.training.losses import smoothed_cross_entropy
+from adamomentum_lab.training.supervised import Supervised
+from adamomentum_lab.workloads import _cifar10, find
+from tests.adamomentum_lab.test_supervised import loop_of, weights
+
+NAMES = ["cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121"]
+
+
+@pytest.fixture
+def images(monkeypatch):
+    """The real ones where there are, else noise of their shape."""
+    if (root() / "cifar-10-batches-bin").is_dir():
+        return
+
+    def noise(train):
+        generator = torch.Generator().manual_seed(int(train))
+        n = 400 if train else 100
+        x = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=generator)
+        return x, torch.randint(10, (n,), generator=generator)
+
+    monkeypatch.setattr(_cifar10, "cifar10", noise)
+
+
+def test_smoothing_is_the_authors():
+    logits = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([3, 0, 9, 1, 1])
+    target = torch.full((5, 10), 0.1 / 9)
+    target[torch.arange(5), labels] = 0.9
+    entropy = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1 / 9))
+    expected = functional.cross_entropy(logits, target) - entropy
+    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.1), expected)
+    plain = functional.cross_entropy(logits, labels)
+    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.0), plain)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_of_the_protocols(name):
+    cls = find(name).load()
+    paper = {n for n in contenders.names() if contenders.get(n).role == "paper"}
+    for protocol in ("paper", "as-run"):
+        assert set(cls.settings[protocol]) == paper
+        for optimizer in paper:
+            settings = base_settings(optimizer, cls, protocol)
+            contenders.get(optimizer).build([torch.nn.Parameter(torch.zeros(1))], **settings)
+            if optimizer != "sgdm":
+                assert (settings["lr"], settings["eps"]) == (1e-3, 1e-8)
+            decays = 0.0 if (optimizer, protocol) == ("adam", "as-run") else 5e-4
+            assert settings["weight_decay"] == decays
+    assert base_settings("adamomentum", cls, "paper")["decoupled_weight_decay"] is False
+    assert base_settings("radam", cls, "paper")["decoupled_weight_decay"] is True
+    assert base_settings("adamomentum", cls, "fair") == contenders.get("adamomentum").defaults
+    assert cls.epochs["full"] == 200
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_with_augmentation_continues_bit_for_bit(name, images, tmp_path):
+    workload = find(name).load()("smoke")
+    workload.batch = 32
+    workload.epochs = {"smoke": 2}
+    whole = loop_of(workload)
+    whole.run()
+    updates = []
+    stop = loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 11)
+    assert stop.run().status == "stopped"
+    resumed = loop_of(workload, tmp_path)
+    assert resumed.run().status == "done"
+    assert torch.equal(weights(whole), weights(resumed))
+    assert whole.outcome.epochs == resumed.outcome.epochs
+
+
+def test_augmentation_is_for_training_alone(images):
+    workload = find("cifar10_vgg16").load()("smoke")
+    loop = Supervised(workload, lambda p: torch.optim.SGD(p, lr=0.0), 0)
+    loop.model.eval()
+    with torch.no_grad():
+        one, two = (workload.evaluate(loop.model, loop.data.test) for _ in range(2))
+        assert one == two
+        batch = next(workload.batches(loop.data.train))
+        losses = {float(workload.loss(loop.model, batch)) for _ in range(3)}
+    assert len(losses) == 3
+
+
+def test_splits_are_disjoint_and_fixed(images):
+    data = find("cifar10_resnet34").load()("smoke").data()
+    again = find("cifar10_vgg16").load()("smoke").data()
+    assert torch.equal(data.train[0], again.train[0])
+    rows = {tuple(image.flatten().tolist()) for image in data.train[0]}
+    assert not any(tuple(image.flatten().tolist()) in rows for image in data.validation[0])
+    assert len(find("cifar10_vgg16").load()("smoke", "paper").splits().train[0]) == 320
