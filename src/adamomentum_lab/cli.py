@@ -173,23 +173,30 @@ def _result(stage: str, run: Run, workload: Workload) -> str:
 def _show(result: Result, folder: Path) -> None:
     from rich.console import Console
 
+    from adamomentum_lab.analysis.ranking import OURS
     from adamomentum_lab.analysis.table import ranking_table
 
     race, workload = result.race, result.workload
     out = Console(highlight=False)
     out.print(ranking_table(result.rows, workload))
+    if all(value is None for row in result.rows for value in row.values):
+        out.print("\nNo run ended with a score: look at the loss, or at smaller learning rates.")
     best = "larger" if workload.larger_is_better else "smaller"
     reported = {
         "validation": "at the epoch that was best on validation",
         "last": "at the last epoch",
         "test": "at the epoch that was best ON TEST, as the authors did: too good by that",
     }[workload.selection]
-    out.print(
-        f"\nMean over {race.seeds} seeds ± half a 95 % t-interval, {reported}; {best} is better. "
-        "Differences are to adamomentum, paired by seed; an interval that holds 0 shows no "
-        f"difference. All runs: {folder}",
-        markup=False,
+    mean = (
+        f"Mean over {race.seeds} seeds ± half a 95 % t-interval" if race.seeds > 1 else "One seed"
     )
+    words = f"\n{mean}, {reported}; {best} is better. "
+    if OURS in race.optimizers and len(race.optimizers) > 1:
+        words += (
+            f"Differences are to {OURS}, paired by seed; an interval that holds 0 shows no "
+            "difference. "
+        )
+    out.print(f"{words}All runs: {folder}", markup=False)
 
 
 def _tensorboard(result: Result, folder: Path) -> None:
@@ -237,6 +244,9 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
+    import torch
+    from torch import nn
+
     from adamomentum_lab import contenders, workloads
     from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.progress import Display
@@ -260,8 +270,13 @@ def train(
     }
     given = {name: value for name, value in given.items() if value is not None}
     _found(lambda: contender.check(given))
+    settings = base_settings(optimizer, cls, rules) | given
+    try:
+        contender.build([nn.Parameter(torch.zeros(1))], **settings)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
     spec = Spec.of(
-        base_settings(optimizer, cls, rules) | given,
+        settings,
         workload=origin.name,
         code=origin.code,
         optimizer=optimizer,
@@ -271,6 +286,8 @@ def train(
         precision=precision,
     )
     problem = cls(size, rules)
+    if epochs and epochs > cls.epochs[size]:
+        typer.echo(f"{origin.name} has {cls.epochs[size]} epochs at the scale {size}.", err=True)
     total = min(epochs or cls.epochs[size], cls.epochs[size])
     store = Store(runs)
     run = store.get(spec)

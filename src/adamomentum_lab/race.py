@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from adamomentum_lab import contenders
-from adamomentum_lab.analysis.ranking import Row, final, ranking, validation_key
+from adamomentum_lab.analysis.ranking import Row, edge_of, final, ranking, validation_key
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs import tuning
 from adamomentum_lab.runs.environment import environment
@@ -157,7 +157,11 @@ def hold(
         name: runs[i * race.seeds : (i + 1) * race.seeds] for i, name in enumerate(race.optimizers)
     }
     staged = [("tuning", run) for run in tried] + [("final", run) for run in runs]
-    result = Result(race, ranking(finals, workload), staged, workload)
+    rows = ranking(finals, workload)
+    for row in rows if race.trials else ():
+        mine = [run for run in tried if run.spec.optimizer == row.optimizer]
+        row.edge = edge_of(row.settings["lr"], [dict(run.spec.settings)["lr"] for run in mine])
+    result = Result(race, rows, staged, workload)
     store.note_race(race.id, asdict(race), result.as_json())
     return result
 

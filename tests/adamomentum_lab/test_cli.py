@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adamomentum_lab.cli import app
-from tests.adamomentum_lab.problems import write_problem
+from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +57,7 @@ def usage_error(*args):
         (["train", "digits_mlp", "--optimizer", "adamm"], "did you mean 'adam'?"),
         (["train", "digits_mlp", "--optimizer", "adam", "--momentum", "1"], "no setting 'mom"),
         (["train", "digits_mlp", "--optimizer", "adam", "--betas", "0.9"], "not '0.9'"),
+        (["train", "digits_mlp", "--optimizer", "adam", "--lr", "-1"], "Invalid learning rate"),
     ],
 )  # fmt: skip
 def test_wrong_usage(args, sentence, tmp_path, monkeypatch):
@@ -189,6 +190,7 @@ def test_an_error_in_the_users_file_is_the_users(tmp_path):
         "\n1 / 0": f"{tmp_path}/bad.py:2: ZeroDivisionError: division by zero",
         "x = 1": "defines 0 workloads; it must define one subclass of adamomentum_lab.Workload",
         "from adamomentum_lab import Workload\nclass A(Workload): pass": "lacks the method data",
+        f"{PROBLEMS['plain']}\n    epochs = 15\n": "must say how many at each scale",
     }.items():
         (tmp_path / "bad.py").write_text(text)
         done = command("race", tmp_path / "bad.py", "--runs", tmp_path / "runs2")
@@ -328,5 +330,5 @@ def test_a_results_folder_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
     done = train(tmp_path, "--runs", tmp_path / "file")
     assert done.returncode == 1
-    assert done.stderr.startswith("adamomentum: cannot use the results folder")
+    assert done.stderr.endswith("file is a file; results need a folder.\n")
     assert len(done.stderr.splitlines()) == 1

@@ -7,6 +7,7 @@ from torch import nn
 from adamomentum_lab import contenders
 from adamomentum_lab.analysis.ranking import (
     Estimate,
+    edge_of,
     epochs_to_target,
     final,
     ranking,
@@ -141,6 +142,21 @@ def test_trials_run_evenly_through_the_grid_and_match_between_contenders():
     for key in ("lr", "weight_decay", "eps"):
         assert [t[key] for t in adam] == [t[key] for t in ours]
     assert trials(contenders.get("adam"), "cnn", {}, 0) == []
+
+
+def test_few_trials_change_the_lr_first():
+    for name in ("adam", "adamomentum", "sgdm"):
+        defaults = contenders.get(name).defaults
+        for count in (2, 3, 5):
+            rates = [t["lr"] for t in trials(contenders.get(name), "cnn", defaults, count)]
+            assert len(set(rates)) == count
+
+
+def test_an_lr_at_the_edge_is_told():
+    assert edge_of(0.1, [0.1, 0.01, 0.1]) == "largest"
+    assert edge_of(0.01, [0.1, 0.01]) == "smallest"
+    assert edge_of(0.01, [0.1, 0.01, 0.001]) is None
+    assert edge_of(0.01, [0.01, 0.01]) == "only one"
 
 
 def test_settings_in_words():

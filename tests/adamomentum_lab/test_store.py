@@ -93,7 +93,7 @@ def test_a_write_is_whole_or_not_at_all(tmp_path):
 
 def test_a_folder_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(LabError, match=r"cannot use the results folder .*file.*--runs\."):
+    with pytest.raises(LabError, match=r"file is a file; results need a folder"):
         Store(tmp_path / "file")
     with pytest.raises(LabError, match="Not a directory"):
         Store(tmp_path / "file" / "inside")

@@ -66,6 +66,8 @@ class Row:
     epochs_to_target: Estimate | None = None
     reached: int = 0
     rank: int = 0
+    edge: str | None = None
+    """Whether the chosen lr is the "largest", "smallest" or "only one" of those tried."""
     machine: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -115,6 +117,15 @@ def _row(name: str, runs: list[Run], workload: Workload) -> Row:
 
 def _number(score: float | None) -> float | None:
     return score if score is not None and math.isfinite(score) else None
+
+
+def edge_of(chosen: float, tried: list[float]) -> str | None:
+    """Where among the learning rates that were tried the chosen one is, if not in the middle."""
+    if len(set(tried)) == 1:
+        return "only one"
+    if chosen == max(tried):
+        return "largest"
+    return "smallest" if chosen == min(tried) else None
 
 
 def epochs_to_target(run: Run, workload: Workload) -> int | None:

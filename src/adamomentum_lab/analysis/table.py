@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rich import box
@@ -46,8 +47,13 @@ def _differs(value: Any, default: Any) -> bool:
 def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
     if estimate is None or estimate.mean is None:
         return ""
-    mean = f"{estimate.mean:+.2f}" if sign else f"{estimate.mean:.2f}"
-    return mean if estimate.half is None else f"{mean} ± {estimate.half:.2f}"
+    # Two digits of the uncertainty, and two decimals at least.
+    half = estimate.half
+    digits = 2 if not half else min(6, max(2, 1 - math.floor(math.log10(half))))
+    if half is None and abs(estimate.mean) < 1:
+        digits = 4
+    mean = f"{estimate.mean + 0.0:{'+' if sign else ''}.{digits}f}"
+    return mean if half is None else f"{mean} ± {half:.{digits}f}"
 
 
 def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
@@ -70,7 +76,7 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
             _plus_minus(row.score) or "-",
             _plus_minus(row.difference, sign=True),
             reached,
-            f"{ms:.2f}" if ms is not None else "",
+            f"{ms:.2f}" if ms else "-",
             style="bold" if row.difference is None and row.optimizer == "adamomentum" else None,
         )
         rest = row.values.count(None) - row.diverged - row.failed
@@ -81,6 +87,11 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
         ):
             if count:
                 lost.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
+    lost += [
+        f"{row.optimizer}: its lr is the {row.edge} of those tried; more trials may move it."
+        for row in rows
+        if row.edge
+    ]
     settings = Table.grid(padding=(0, 2))
     for row in rows:
         settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))

@@ -73,9 +73,10 @@ def execute(
     except LabError:
         raise
     except Exception as error:
-        if line := line_of(job.origin.file, error):
-            raise LabError(f"{job.origin.file}:{line}: {type(error).__name__}: {error}") from error
-        raise
+        line = line_of(job.origin.file, error)
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{job.origin.file}:{line}" if line else f"{last.filename}:{last.lineno}"
+        raise LabError(f"{where}: {type(error).__name__}: {error}") from error
     finally:
         if lock is not None:
             lock.close()

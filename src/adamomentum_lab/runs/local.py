@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from typing import Any
 
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import BusyError, Job, execute
-from adamomentum_lab.runs.store import FINISHED, Run, Store
+from adamomentum_lab.runs.store import Run, Store
 
 ATTEMPTS = 2  # a worker may be killed for want of memory; twice on the same run is no accident
+ALIKE = 4  # an error that so many runs share, and no run escapes, is not the optimizer's
 # Forking a process that has used OpenMP hangs, so workers are started anew.
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -51,10 +51,6 @@ def _work(connection: Connection) -> None:
                 connection.send(("busy", None, None))
             except LabError as error:
                 connection.send(("failed", str(error), None))
-            except Exception as error:
-                last = traceback.extract_tb(error.__traceback__)[-1]
-                where = f"{last.filename}:{last.lineno}"
-                connection.send(("failed", f"{where}: {type(error).__name__}: {error}", None))
 
 
 @dataclass
@@ -85,6 +81,9 @@ class Local:
         results: dict[str, Run] = {}
         attempts: dict[str, int] = {}
         waiting = deque({job.spec.id: job for job in jobs}.values())
+        before = sum(self._finished(job) is not None for job in waiting)
+        if before:
+            self.say(f"{before} of {len(waiting)} runs were finished before.")
 
         def finish(run: Run) -> None:
             results[run.spec.id] = run
@@ -136,6 +135,12 @@ class Local:
                     finish(content)
                 elif kind == "failed":
                     fail(job, content)
+                    if len(results) >= ALIKE and {run.error for run in results.values()} == {
+                        content
+                    }:
+                        raise LabError(
+                            f"{content} (So ended all of the first {len(results)} runs.)"
+                        )
                 else:  # another process has it: look again later
                     attempts[job.spec.id] -= 1
                     waiting.append(job)
@@ -146,11 +151,15 @@ class Local:
         """The next job that the store does not know as finished."""
         while waiting:
             job = waiting.popleft()
-            known = self.store.get(job.spec)
-            if known is None or known.status not in FINISHED[:2]:
+            known = self._finished(job)
+            if known is None:
                 return job
             finish(known)
         return None
+
+    def _finished(self, job: Job) -> Run | None:
+        known = self.store.get(job.spec)
+        return known if known is not None and known.status in ("done", "diverged") else None
 
     def _free(self, wanted: int) -> Iterator[_Worker]:
         """Idle workers, new ones among them."""

@@ -14,7 +14,6 @@ from typing import Any
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.spec import Spec
 
-FINISHED = ("done", "diverged", "failed")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, workload TEXT, optimizer TEXT, seed INTEGER, scale TEXT, protocol TEXT,
@@ -47,6 +46,8 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if folder.exists() and not folder.is_dir():
+            raise LabError(f"{folder} is a file; results need a folder.")
         with self._told():
             folder.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(folder / "runs.sqlite", timeout=60, isolation_level=None)

@@ -90,10 +90,19 @@ class Supervised:
                 f"data() of {type(workload).__name__} gives no validation examples, by which the "
                 "protocol 'fair' chooses."
             )
+        for name, split in vars(self.data).items():
+            if isinstance(split, tuple) and len({len(tensor) for tensor in split}) > 1:
+                sizes = " and ".join(str(len(tensor)) for tensor in split)
+                raise LabError(
+                    f"the {name} examples of {type(workload).__name__} differ in number: {sizes}."
+                )
         self.epochs = workload.epochs[workload.scale]
         self.per_epoch = workload.updates(self.data.train)
         _seed(self.fabric.device, seed_for(seed))
-        self.model: Any = self.fabric.setup_module(workload.model())
+        model = workload.model()
+        if not isinstance(model, nn.Module):
+            raise LabError(f"model() of {type(workload).__name__} returns {model!r}, no network.")
+        self.model: Any = self.fabric.setup_module(model)
         # Asked now: after a forward pass FSDP leaves the outermost parameters gathered.
         self._sharded = any(isinstance(param, DTensor) for param in self.model.parameters())
         self.optimizer = build(self.model.parameters())

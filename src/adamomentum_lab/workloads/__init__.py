@@ -122,6 +122,12 @@ class Workload(ABC):
             size += len(batch[0])
             for name, value in self.scores(model, batch).items():
                 value = value.cpu().double()
+                if value.shape not in ((), (len(batch[0]),)):
+                    raise LabError(
+                        f"scores() of {type(self).__name__} gives {name} the shape "
+                        f"{tuple(value.shape)}; it must be a mean, or one value for each of "
+                        f"{len(batch[0])} examples."
+                    )
                 total = value.sum() if value.ndim else value * len(batch[0])
                 sums[name] = sums.get(name, 0.0) + float(total)
         return {name: total / size for name, total in sums.items()}
@@ -203,6 +209,14 @@ def _check(cls: type[Workload], file: Path) -> None:
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise LabError(f"{cls.__name__} in {file} lacks the method {missing[0]}.")
+    if isinstance(cls.schedule, type):
+        name = cls.schedule.__name__
+        raise LabError(f"{cls.__name__}.schedule in {file} is a class; write {name}().")
+    if not isinstance(cls.epochs, Mapping):
+        raise LabError(
+            f"{cls.__name__}.epochs in {file} must say how many at each scale, as "
+            '{"smoke": 1, "mini": 10, "full": 100}.'
+        )
     for scale in SCALES:
         epochs = cls.epochs.get(scale)
         if not isinstance(epochs, int) or epochs < 1:
