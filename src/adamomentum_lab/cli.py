@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -74,7 +75,8 @@ def _loaded(origin: Origin) -> type[Workload]:
     from adamomentum_lab.runs.execute import line_of
 
     try:
-        return origin.load()
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
+            return origin.load()
     except LabError:
         raise
     except Exception as error:
@@ -227,7 +229,7 @@ def train(
     betas: Annotated[str | None, typer.Option(help="Two numbers, as 0.9,0.999.")] = None,
     momentum: Annotated[float | None, typer.Option()] = None,
     final_lr: Annotated[float | None, typer.Option(help="Of AdaBound.")] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many; the schedule stays as it is.")
     ] = None,
@@ -309,7 +311,8 @@ def train(
             job = Job(
                 spec, origin, store.folder_of(spec), total, device, devices, strategy, threads
             )
-            run = execute(job, on_epoch, lambda now: display.at(now.epoch), stop)
+            with contextlib.redirect_stdout(sys.stderr):
+                run = execute(job, on_epoch, lambda now: display.at(now.epoch), stop)
         if not leader:
             return
         finished = run.status != "done" or len(run.epochs) == cls.epochs[size]
@@ -318,7 +321,7 @@ def train(
         run.status = status
         if stop():
             raise StoppedError
-    elif run.status != "diverged":
+    elif run.status != "diverged" or len(run.epochs) >= total:
         run.status = "done"
     if as_json:
         typer.echo(dumps(run_as_json(run, problem, total)))

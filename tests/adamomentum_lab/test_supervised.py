@@ -4,6 +4,7 @@ import multiprocessing
 import random
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -300,6 +301,62 @@ def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, m
     for i, state in expected["optimizer"]["state"].items():
         for key, value in state.items():
             assert torch.equal(found["optimizer"]["state"][i][key], value)
+
+
+def test_seeds_of_runs_differ_from_the_first_weight_on(tmp_path):
+    workload = problem(tmp_path)
+    starts = [weights(loop_of(workload, seed=seed)) for seed in range(6)]
+    for i, one in enumerate(starts):
+        assert not any(torch.equal(one, other) for other in starts[:i])
+    assert len({seed_for(seed) for seed in range(1000)}) == 1000
+
+
+def test_stopped_after_a_shorter_run_it_is_not_done(tmp_path):
+    workload = problem(tmp_path)
+    assert loop_of(workload, tmp_path).run(epochs=1).status == "done"
+    again = loop_of(workload, tmp_path, stopped=lambda: True)
+    assert again.run().status == "stopped"
+
+
+def test_batches_and_data_may_draw_from_torch(tmp_path):
+    workload = problem(tmp_path)
+    fixed = workload.data
+
+    def noisy():
+        data = fixed()
+        return data.train[0] + torch.randn(100, 5), data.train[1]
+
+    def batches(split, order=None, rank=0, world=1):
+        for start in range(0, len(split[0]), 16):
+            noise = torch.randn(()) if order is not None else 0.0
+            yield split[0][start : start + 16] + noise, split[1][start : start + 16]
+
+    workload.data = lambda: Data(noisy(), fixed().validation, fixed().test)
+    workload.batches = batches
+    whole = loop_of(workload)
+    whole.run()
+    updates = []
+    loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 9).run()
+    torch.rand(3)
+    resumed = loop_of(workload, tmp_path)
+    resumed.run()
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+def test_scores_become_plain_numbers(tmp_path):
+    workload = problem(tmp_path)
+    workload.evaluate = lambda *_: {"accuracy": np.float64(3), "loss": torch.tensor(1.0)}
+    loop_of(workload, tmp_path).run(epochs=1)
+    outcome = loop_of(workload, tmp_path).run()
+    assert outcome.epochs[0]["validation"] == {"accuracy": 3.0, "loss": 1.0}
+    assert type(outcome.epochs[-1]["validation"]["accuracy"]) is float
+
+
+def test_of_several_processes_none_goes_without(tmp_path):
+    workload = problem(tmp_path)
+    split = (torch.arange(17.0)[:, None], torch.arange(17))
+    shares = [list(workload.batches(split, None, rank, 2)) for rank in range(2)]
+    assert [[len(y) for _, y in share] for share in shares] == [[8, 1], [8, 1]]
 
 
 def test_seeds_of_stages_differ():

@@ -19,7 +19,10 @@ OURS = "adamomentum"
 def final(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
     """What is reported of a run: the chosen epoch with its scores; nothing if it diverged."""
     record = chosen(run.epochs[:epochs], workload)
-    return record or {} if run.status not in ("diverged", "failed") else {}
+    lost = run.status == "failed" or (
+        run.status == "diverged" and not (epochs and len(run.epochs) >= epochs)
+    )
+    return {} if lost or record is None else record
 
 
 def validation_key(run: Run, workload: Workload) -> tuple[float, float]:
@@ -101,7 +104,8 @@ def _row(name: str, runs: list[Run], workload: Workload) -> Row:
     metric = workload.metric
     scores = [_number(final(run, workload).get("test", {}).get(metric)) for run in runs]
     times = [run.machine["ms_per_update"] for run in runs if "ms_per_update" in run.machine]
-    reached = [epoch for run in runs if (epoch := epochs_to_target(run, workload)) is not None]
+    ended = [run for run in runs if run.status == "done"]
+    reached = [epoch for run in ended if (epoch := epochs_to_target(run, workload)) is not None]
     return Row(
         optimizer=name,
         settings=runs[0].spec.as_json()["settings"],

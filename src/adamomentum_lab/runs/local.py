@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 def _work(connection: Connection) -> None:
     """A worker: jobs come in, epochs and results go out, until the other side is gone."""
     stopping = False
+    sys.stdout = sys.stderr  # standard output is for results
 
     def stop(*_: object) -> None:
         nonlocal stopping
@@ -171,7 +173,7 @@ class Local:
                 self._bury(worker)
         for _ in range(min(self._workers - len(self._running), wanted - len(idle))):
             ours, theirs = _CONTEXT.Pipe()
-            process = _CONTEXT.Process(target=_work, args=(theirs,), daemon=True)
+            process = _CONTEXT.Process(target=_work, args=(theirs,))
             # Inherited, so that Ctrl-C does not reach a worker that is still starting.
             heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:

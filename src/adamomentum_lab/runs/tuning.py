@@ -23,7 +23,7 @@ def trials(
     grids = {name: values for name, values in space(contender, grid).items() if name in TUNED}
     points: list[dict[str, Any]] = [dict(base) for _ in range(count - 1)]
     for name, values in grids.items():
-        if count <= len(values):  # too few for all: none for what the first trial has
+        if name == "lr" and count <= len(values):  # too few for all: not the first one again
             values = tuple(value for value in values if value != base.get(name)) or values
         order = list(range(count - 1))
         random.Random(name).shuffle(order)

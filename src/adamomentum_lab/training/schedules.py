@@ -45,7 +45,7 @@ class Step:
 
     def lr(self, base: float, now: Moment) -> float:
         """The base, reduced once for each part that has passed."""
-        passed = sum(math.floor(now.epoch) >= round(part * now.epochs) for part in self.at)
+        passed = sum(math.floor(now.epoch) >= max(1, round(part * now.epochs)) for part in self.at)
         return base * self.factor**passed
 
 

@@ -45,8 +45,8 @@ class Outcome:
 def seed_for(seed: int, *stages: int) -> int:
     """A seed of its own for every stage of a run: its random numbers do not depend on how many
     were drawn before it, and a continued run needs no memory of them."""
-    mixed = seed & 0xFFFFFFFF
-    for stage in stages:
+    mixed = seed & 0xFFFFFFFFFFFFFFFF
+    for stage in (len(stages), *stages):
         mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
         mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & 0xFFFFFFFFFFFFFFFF
     return mixed >> 1
@@ -84,6 +84,7 @@ class Supervised:
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
         self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
+        _seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
         self.data = workload.splits()
         if self.data.validation is None and workload.selection == "validation":
             raise LabError(
@@ -127,6 +128,8 @@ class Supervised:
         self._saved_at = time.monotonic()
         last = min(self.epochs, epochs or self.epochs)
         going = self.outcome.status != "diverged"
+        if going:  # whatever an earlier call with fewer epochs has said
+            self.outcome.status = "stopped"
         before = (self._epoch, self._update)
         while going and self._epoch < last:
             going = self._train()
@@ -142,7 +145,8 @@ class Supervised:
         rank, alone = fabric.global_rank, fabric.world_size == 1
         order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
         batches = workload.batches(self.data.train, order, rank, fabric.world_size)
-        for _ in range(self._update):
+        for update in range(self._update):
+            _seed(fabric.device, seed_for(self.seed, self._epoch, update, rank))
             next(batches)
         here = fabric.device.type == "cpu"
         patience = 1 if here else 50  # asking a GPU makes it wait
@@ -171,9 +175,9 @@ class Supervised:
             self._update += 1
             self._clock += time.perf_counter() - started
             self.on_update(now)
-            if self._update % patience == 0 and not math.isfinite(float(loss)):
-                return self._diverged()
             # Several processes must agree, and do at the end of an epoch.
+            if alone and self._update % patience == 0 and not math.isfinite(float(loss)):
+                return self._diverged()
             if alone and self.stopped():
                 return False
             if alone and time.monotonic() - self._saved_at >= self.checkpoint_seconds:
@@ -220,7 +224,8 @@ class Supervised:
                 f"{type(self.workload).__name__} scores {', '.join(scores)}; its metric "
                 f"{self.workload.metric!r} is not among them."
             )
-        return scores
+        scores = {name: float(value) for name, value in scores.items()}
+        return self.fabric.broadcast(scores) if self.fabric.world_size > 1 else scores
 
     def _save(self) -> None:
         if self.checkpoints is None:
@@ -228,6 +233,7 @@ class Supervised:
         model, optimizer = self._states()
         state = {
             "model": model,
+            "sharded": self._sharded,
             "optimizer": optimizer,
             "precision": self.fabric.strategy.precision.state_dict(),
             "epoch": self._epoch,
@@ -245,6 +251,8 @@ class Supervised:
         state = self.checkpoints.load() if self.checkpoints is not None else None
         if state is None:
             return
+        if self._sharded and not state["sharded"]:
+            raise LabError("this run was begun without fsdp, and can only be continued without.")
         self._load_states(state["model"], state["optimizer"])
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]

@@ -37,8 +37,17 @@ class Data:
 
     def merged(self) -> Data:
         """Training on the validation examples too, as where nothing is chosen by them."""
-        both = zip(self.train, self.validation, strict=True)
-        return replace(self, train=tuple(torch.cat(pair) for pair in both), validation=None)
+        if self.validation is None:
+            return self
+        try:
+            both = zip(self.train, self.validation, strict=True)
+            train = tuple(torch.cat(pair) for pair in both)
+        except (TypeError, ValueError) as error:
+            raise LabError(
+                "only splits that are tuples of tensors can be merged, as the protocols paper and "
+                "as-run do; override splits()."
+            ) from error
+        return replace(self, train=train, validation=None)
 
 
 class Workload(ABC):
@@ -105,7 +114,9 @@ class Workload(ABC):
         size = len(split[0])
         indices = torch.arange(size) if order is None else torch.randperm(size, generator=order)
         for start in range(0, size, self.batch):
-            chosen = indices[start : start + self.batch][rank::world]
+            chosen = indices[start : start + self.batch]
+            if len(chosen) >= world:  # a smaller one goes to all: nobody may have none
+                chosen = chosen[rank::world]
             yield tuple(tensor[chosen] for tensor in split)
 
     def updates(self, split: Any) -> int:
