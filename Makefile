@@ -9,7 +9,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 .PHONY: help install race lint check test bench docs clean
 
 help:
-	@echo "make race     race eight optimizers on an embedded problem, in about three minutes"
+	@echo "make race     race eight optimizers on an embedded problem, in two minutes"
 	@echo "make test     everything: lint, types, all tests"
 	@echo "make check    lint, types and the fast tests, in under a minute"
 	@echo "make bench    step time and memory beside torch.optim.Adam, some minutes"
