@@ -7,8 +7,6 @@ from typing import Any
 
 from adamomentum_lab.contenders import Contender, space
 
-TUNED = ("lr", "weight_decay", "eps")  # what the paper's appendix searches for every CNN
-
 
 def trials(
     contender: Contender, grid: str, base: dict[str, Any], count: int
@@ -20,9 +18,9 @@ def trials(
     """
     if count < 1:
         return []
-    grids = {name: values for name, values in space(contender, grid).items() if name in TUNED}
+    searched = {name: values for name, values in space(contender, grid).items() if len(values) > 1}
     points: list[dict[str, Any]] = [dict(base) for _ in range(count - 1)]
-    for name, values in grids.items():
+    for name, values in searched.items():
         if name == "lr" and count <= len(values):  # too few for all: not the first one again
             values = tuple(value for value in values if value != base.get(name)) or values
         order = list(range(count - 1))
