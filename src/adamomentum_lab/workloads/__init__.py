@@ -54,7 +54,7 @@ class Workload(ABC):
     """A problem to train on. Three methods and a few lines that differ make one.
 
     The class's docstring is what `adamomentum list` shows of it. All randomness must be torch's:
-    the loop seeds it, and restores it when a run is continued.
+    the loop seeds it before every update, also of a run that is continued.
     """
 
     metric: ClassVar[str] = "loss"
