@@ -2,6 +2,7 @@
 
 import pytest
 
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import Job, execute
 from adamomentum_lab.runs.local import Local
 from adamomentum_lab.runs.spec import Spec
@@ -83,6 +84,17 @@ def test_an_error_of_the_users_is_told_with_its_line(tmp_path):
     lines = jobs[0].origin.file.read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "raise" in text)
     assert run.error == f"{jobs[0].origin.file}:{line}: RuntimeError: this is the user's own fault"
+
+
+def test_an_error_that_every_run_shares_ends_the_race(tmp_path):
+    store, said = Store(tmp_path / "runs"), []
+    jobs = jobs_of(store, tmp_path, "raises", range(20))
+    with (
+        Local(store, 1, said.append) as engine,
+        pytest.raises(LabError, match=r"own fault \(So ended all of the first 4 runs\.\)"),
+    ):
+        engine.run(jobs)
+    assert len(said) == 4
 
 
 def test_divergence_is_a_result(tmp_path):
