@@ -274,6 +274,7 @@ def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, m
     whole = job_of(tmp_path, "slow", "whole", scale="full")
     monkeypatch.setenv("SECONDS_PER_UPDATE", "0")
     execute(whole)
+    monkeypatch.delenv("SECONDS_PER_UPDATE")  # the server of processes takes it over
     expected = Checkpoints(whole.folder).load()
     job = job_of(tmp_path, "slow", "killed", scale="full", checkpoint_seconds=every)
     moment = random.Random(0)
