@@ -132,14 +132,15 @@ def test_train_stops_after_some_epochs_and_goes_on(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_continues(tmp_path, number):
     file = write_problem(tmp_path, "slow")
-    args = ["train", file, "--optimizer", "adam", "--runs", tmp_path / "runs"]
+    args = ["train", file, "--optimizer", "adam", "--scale", "full"]
+    args += ["--runs", tmp_path / "runs"]
     process = subprocess.Popen(
         [sys.executable, "-m", "adamomentum_lab.cli", *map(str, args)],
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
     )
-    assert process.stderr.readline().startswith("[1/4] epoch 1")
+    assert process.stderr.readline().startswith("[1/20] epoch 1")
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -278,6 +279,7 @@ def test_a_race_by_the_papers_rules(tmp_path, protocol):
 def test_an_interrupted_race_continues(tmp_path):
     file = write_problem(tmp_path, "slow")
     args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "0", "--seeds", "1"]
+    args += ["--scale", "full"]  # seven seconds
     process = subprocess.Popen(
         [sys.executable, "-m", "adamomentum_lab.cli", *map(str, args), "--runs", tmp_path / "runs"],
         stderr=subprocess.PIPE,

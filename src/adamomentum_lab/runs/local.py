@@ -34,6 +34,7 @@ def _work(connection: Connection) -> None:
         stopping = True
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver hears it too, and decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, stop)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while not stopping:
@@ -174,12 +175,13 @@ class Local:
         for _ in range(min(self._workers - len(self._running), wanted - len(idle))):
             ours, theirs = _CONTEXT.Pipe()
             process = _CONTEXT.Process(target=_work, args=(theirs,))
-            # Inherited, so that Ctrl-C does not reach a worker that is still starting.
-            heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            # Inherited, so that Ctrl-C does not reach a worker that is still starting; here it is
+            # only heard a little later.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 process.start()
             finally:
-                signal.signal(signal.SIGINT, heard)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
             worker = _Worker(process, ours)
             self._running.append(worker)
