@@ -161,9 +161,7 @@ def hold(
     for row in rows if race.trials else ():
         mine = [run for run in tried if run.spec.optimizer == row.optimizer]
         row.edge = edge_of(row.settings["lr"], [dict(run.spec.settings)["lr"] for run in mine])
-    result = Result(race, rows, staged, workload)
-    store.note_race(race.id, asdict(race), result.as_json())
-    return result
+    return Result(race, rows, staged, workload)
 
 
 def write(result: Result, folder: Path) -> None:

@@ -23,9 +23,6 @@ CREATE TABLE IF NOT EXISTS epochs (
     run TEXT NOT NULL REFERENCES runs (id), epoch INTEGER NOT NULL,
     record TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS races (
-    id TEXT PRIMARY KEY, spec TEXT NOT NULL, result TEXT NOT NULL, updated REAL
-) STRICT;
 """
 
 
@@ -55,10 +52,6 @@ class Store:
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
 
-    def close(self) -> None:
-        """Release the file."""
-        self._db.close()
-
     def folder_of(self, spec: Spec) -> Path:
         """The run's own folder, made if need be."""
         folder = self.folder / spec.id
@@ -76,7 +69,8 @@ class Store:
 
     def begin(self, spec: Spec, machine: dict[str, Any]) -> None:
         """Note that a run is under way; its epochs so far are kept."""
-        self._put(spec, "running", machine)
+        with self._writing() as db:
+            self._write_run(db, spec, "running", machine, None)
 
     def epoch(self, spec: Spec, record: dict[str, Any], seconds: float) -> None:
         """Note an epoch."""
@@ -90,24 +84,6 @@ class Store:
             db.execute("DELETE FROM epochs WHERE run = ?", (run.spec.id,))
             for record, seconds in zip(run.epochs, run.seconds, strict=True):
                 self._write_epoch(db, run.spec, record, seconds)
-
-    def note_race(self, name: str, spec: dict[str, Any], result: dict[str, Any]) -> None:
-        """Keep the result of a race."""
-        with self._writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO races VALUES (?, ?, ?, ?)",
-                (name, json.dumps(spec), json.dumps(result), time.time()),
-            )
-
-    def races(self) -> list[dict[str, Any]]:
-        """The results of all races, oldest first."""
-        with self._told():
-            rows = self._db.execute("SELECT result FROM races ORDER BY updated").fetchall()
-        return [json.loads(row[0]) for row in rows]
-
-    def _put(self, spec: Spec, status: str, machine: dict[str, Any]) -> None:
-        with self._writing() as db:
-            self._write_run(db, spec, status, machine, None)
 
     def _runs(self, clause: str, *values: Any) -> Iterator[Run]:
         columns = "id, spec, status, error, machine"
