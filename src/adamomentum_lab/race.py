@@ -71,6 +71,7 @@ class Result:
         """The whole, as `adamomentum race --json` prints it."""
         return {
             "spec": asdict(self.race),
+            "caveats": self.workload.caveats,
             "ranking": [row.as_json() for row in self.rows],
             "runs": [
                 {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
@@ -83,6 +84,7 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
     """One run, as `adamomentum train --json` prints it."""
     return {
         "spec": run.spec.as_json(),
+        "caveats": workload.caveats,
         "status": run.status,
         "epochs": run.epochs[:epochs],
         "final": final(run, workload, epochs),

@@ -327,8 +327,8 @@ def test_batches_and_data_may_draw_from_torch(tmp_path):
         data = fixed()
         return data.train[0] + torch.randn(100, 5), data.train[1]
 
-    def batches(split, order=None, rank=0, world=1):
-        for start in range(0, len(split[0]), 16):
+    def batches(split, order=None, rank=0, world=1, skip=0):
+        for start in range(16 * skip, len(split[0]), 16):
             noise = torch.randn(()) if order is not None else 0.0
             yield split[0][start : start + 16] + noise, split[1][start : start + 16]
 

@@ -59,25 +59,36 @@ def cutout(images: Tensor, centres: Tensor, which: Tensor, size: int) -> Tensor:
     return images.masked_fill(hole[:, None], 0.0)
 
 
-def draw_boxes(
-    n: int,
+def boxes(
+    chances: Tensor,
     height: int,
     width: int,
-    device: torch.device,
     area: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Tensor:
-    """Top, left, height and width of each crop: a random part of the area, of a random shape.
+    """Top, left, height and width of crops: a random part of the area, of a random shape.
 
     As Inception's crops, but with sides that are clipped to the image instead of drawn again.
+
+    Args:
+        chances: four numbers between 0 and 1 for each crop, which decide.
+        height: of the image.
+        width: of the image.
+        area: least and largest part of the image.
+        ratio: least and largest width in parts of the height.
     """
-    part = torch.empty(n, device=device).uniform_(*area) * height * width
-    shape = torch.empty(n, device=device).uniform_(math.log(ratio[0]), math.log(ratio[1])).exp()
+    part, shape, down, right = chances.unbind(1)
+    part = (area[0] + (area[1] - area[0]) * part) * height * width
+    shape = (math.log(ratio[0]) + math.log(ratio[1] / ratio[0]) * shape).exp()
     h = (part / shape).sqrt().round().clamp(1, height)
     w = (part * shape).sqrt().round().clamp(1, width)
-    top = (torch.rand(n, device=device) * (height - h + 1)).floor()
-    left = (torch.rand(n, device=device) * (width - w + 1)).floor()
+    top, left = (down * (height - h + 1)).floor(), (right * (width - w + 1)).floor()
     return torch.stack([top, left, h, w], 1)
+
+
+def draw_boxes(n: int, height: int, width: int, device: torch.device) -> Tensor:
+    """A crop of each image."""
+    return boxes(torch.rand(n, 4, device=device), height, width)
 
 
 def resized_crop(images: Tensor, boxes: Tensor, flipped: Tensor, size: int) -> Tensor:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from adamomentum_lab.data.files import checked, root
+from adamomentum_lab.data.sets import DataSet, Download, Layout
 from adamomentum_lab.errors import LabError
 
 TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
 TEST = ("test_batch",)
-# Of the files inside the official archives; see SOURCE below.
+# Of the files inside the official archives.
 BINARY_MD5 = {
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2": "5ea93a67294ea407fff1d09f752e9692",
@@ -33,10 +34,21 @@ PYTHON_MD5 = {
     "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
     "test_batch": "40351d587109b95175f43aff81a1287e",
 }
-SOURCE = (
-    "get cifar-10-binary.tar.gz (md5 c32a1d4ab5d03f1284b67883e8d87530) from "
-    "https://www.cs.toronto.edu/~kriz/cifar.html and unpack it into {folder}, or set "
-    "ADAMOMENTUM_DATA to the folder that has it."
+DATASET = DataSet(
+    name="cifar10",
+    summary="60,000 photographs of 32x32, ten classes (Krizhevsky, 2009)",
+    layouts=(
+        Layout("cifar-10-batches-bin", {f"{name}.bin": md5 for name, md5 in BINARY_MD5.items()}),
+        Layout("cifar-10-batches-py", PYTHON_MD5),
+    ),
+    terms="none stated; cite Krizhevsky, 2009",
+    downloads=(
+        Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            "c32a1d4ab5d03f1284b67883e8d87530",
+            170_052_171,
+        ),
+    ),
 )
 # Over all 60,000 images, in parts of 255: the authors normalise by train and test together.
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
@@ -51,7 +63,7 @@ def cifar10(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
     folder = folder or root()
     names = TRAIN if train else TEST
     binary, python = folder / "cifar-10-batches-bin", folder / "cifar-10-batches-py"
-    source = SOURCE.format(folder=folder)
+    source = DATASET.source()
     if python.is_dir() and not binary.is_dir():
         parts = [_python(checked(python / n, PYTHON_MD5[n], source), n) for n in names]
     else:

@@ -17,12 +17,26 @@ def root() -> Path:
     return Path(cache) / "adamomentum"
 
 
-def checked(file: Path, md5: str, source: str) -> bytes:
+def digest_of(file: Path, like: str) -> str:
+    """The md5 or sha256 of a file, whichever is as long as another."""
+    digest = hashlib.new(hash_like(like))
+    with file.open("rb") as content:
+        while block := content.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_like(digest: str) -> str:
+    """What made a digest: publishers state either. Against damage, not against malice."""
+    return {32: "md5", 64: "sha256"}[len(digest)]
+
+
+def checked(file: Path, digest: str, source: str) -> bytes:
     """The content of a file, which must have this digest.
 
     Args:
         file: where it should be.
-        md5: as its publisher states it; against damage, not against malice.
+        digest: its md5 or sha256, as its publisher states it.
         source: what to say about where to get it.
     """
     try:
@@ -31,9 +45,10 @@ def checked(file: Path, md5: str, source: str) -> bytes:
         raise LabError(f"{file} is missing: {source}") from error
     except OSError as error:
         raise LabError(f"{file} cannot be read ({error.strerror}).") from error
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != md5:
+    found = hashlib.new(hash_like(digest), content).hexdigest()
+    if found != digest:
         raise LabError(
-            f"{file} is damaged: its md5 is {found}, not {md5} ({len(content):,} bytes). {source}"
+            f"{file} is damaged: its {hash_like(digest)} is {found}, not {digest} "
+            f"({len(content):,} bytes). {source}"
         )
     return content

@@ -62,6 +62,7 @@ def execute(
             workload,
             lambda params: contender.build(params, **dict(spec.settings)),
             spec.seed,
+            schedule=workload.schedule_of(spec.optimizer),
             fabric=fabric,
             checkpoints=Checkpoints(job.folder),
             checkpoint_seconds=job.checkpoint_seconds,

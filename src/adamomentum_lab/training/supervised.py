@@ -23,7 +23,7 @@ from torch.optim import Optimizer
 
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.schedules import Moment
+from adamomentum_lab.training.schedules import Moment, Schedule
 from adamomentum_lab.workloads import Selection, Workload
 
 Record = dict[str, Any]
@@ -73,6 +73,7 @@ class Supervised:
         build: Callable[[Iterable[nn.Parameter]], Optimizer],
         seed: int,
         *,
+        schedule: Schedule | None = None,
         fabric: Fabric | None = None,
         checkpoints: Checkpoints | None = None,
         checkpoint_seconds: float = 15.0,
@@ -81,6 +82,7 @@ class Supervised:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.workload, self.seed, self.checkpoints = workload, seed, checkpoints
+        self.schedule = schedule or workload.schedule
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
         self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
@@ -144,10 +146,9 @@ class Supervised:
         workload, fabric, model, optimizer = self.workload, self.fabric, self.model, self._optimizer
         rank, alone = fabric.global_rank, fabric.world_size == 1
         order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
-        batches = workload.batches(self.data.train, order, rank, fabric.world_size)
-        for update in range(self._update):
-            _seed(fabric.device, seed_for(self.seed, self._epoch, update, rank))
-            next(batches)
+        batches = workload.batches(
+            self.data.train, order, rank, fabric.world_size, skip=self._update
+        )
         here = fabric.device.type == "cpu"
         patience = 1 if here else 50  # asking a GPU makes it wait
         model.train()
@@ -163,7 +164,7 @@ class Supervised:
                 self.epochs,
             )
             for group, base in zip(self.optimizer.param_groups, self.base, strict=True):
-                group["lr"] = workload.schedule.lr(base, now)
+                group["lr"] = self.schedule.lr(base, now)
             optimizer.zero_grad()
             loss = workload.loss(model, batch if here else fabric.to_device(batch))
             self._backward(loss)

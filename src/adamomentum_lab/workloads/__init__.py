@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
@@ -64,7 +65,7 @@ class Workload(ABC):
     """Epochs are counted until the metric first reaches this; say in a comment why this."""
     epochs: ClassVar[Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
     """Length of a run at each scale."""
-    batch: ClassVar[int] = 64
+    batch: int = 64
     schedule: ClassVar[Schedule] = Constant()
     clip: ClassVar[float | None] = None
     """Largest norm of all gradients together."""
@@ -98,6 +99,18 @@ class Workload(ABC):
         data = self.data()
         return data if self.selection == "validation" else data.merged()
 
+    def schedule_of(self, optimizer: str) -> Schedule:
+        """The schedule of a contender, where they differ in it."""
+        del optimizer
+        return self.schedule
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be said wherever a result is shown."""
+        if self.selection != "test":
+            return ()
+        return ("the epoch was chosen ON TEST, as the authors did: too good by that",)
+
     @property
     def selection(self) -> Selection:
         """The epoch that is reported: the best on validation; the last; the best on test."""
@@ -105,15 +118,21 @@ class Workload(ABC):
         return choices[self.protocol]
 
     def batches(
-        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1
+        self,
+        split: Any,
+        order: torch.Generator | None = None,
+        rank: int = 0,
+        world: int = 1,
+        skip: int = 0,
     ) -> Iterator[Any]:
         """A pass over a split, shuffled by `order` where there is one.
 
-        Of several processes, each gets its part of every batch.
+        Of several processes, each gets its part of every batch. A pass that is continued leaves out
+        the batches that it had.
         """
         size = len(split[0])
         indices = torch.arange(size) if order is None else torch.randperm(size, generator=order)
-        for start in range(0, size, self.batch):
+        for start in range(skip * self.batch, size, self.batch):
             chosen = indices[start : start + self.batch]
             if len(chosen) >= world:  # a smaller one goes to all: nobody may have none
                 chosen = chosen[rank::world]
@@ -220,6 +239,11 @@ def _check(cls: type[Workload], file: Path) -> None:
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise LabError(f"{cls.__name__} in {file} lacks the method {missing[0]}.")
+    if "skip" not in inspect.signature(cls.batches).parameters:
+        raise LabError(
+            f"{cls.__name__}.batches in {file} lacks the parameter skip=0: how many batches a "
+            "continued epoch leaves out."
+        )
     if isinstance(cls.schedule, type):
         name = cls.schedule.__name__
         raise LabError(f"{cls.__name__}.schedule in {file} is a class; write {name}().")

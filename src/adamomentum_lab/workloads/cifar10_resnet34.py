@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from adamomentum_lab.models.resnet import resnet
-from adamomentum_lab.workloads._cifar10 import CIFAR10, channels_last
+from adamomentum_lab.workloads._cifar10 import CIFAR10
+from adamomentum_lab.workloads._images import channels_last
 
 
 class CIFAR10ResNet34(CIFAR10):

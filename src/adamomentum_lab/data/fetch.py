@@ -1,0 +1,234 @@
+"""Downloads that continue where they broke off, and never leave half a file that looks whole.
+
+Everything happens in a folder `.downloads` beside the data. A file moves to its place in one step,
+and only once its digest is right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gzip
+import http.client
+import os
+import shutil
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from adamomentum_lab.data.files import digest_of, hash_like, root
+from adamomentum_lab.data.sets import DataSet, Download
+from adamomentum_lab.errors import LabError
+
+BLOCK = 1 << 18
+ATTEMPTS = 5  # in a row without a byte; a connection that brought some may break again
+TIMEOUT = 30.0  # seconds of silence
+_BROKEN = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
+
+
+def fetch(
+    dataset: DataSet,
+    base: str | None = None,
+    on_bytes: Callable[[str, int, int], None] = lambda *_: None,
+    pause: float = 1.0,
+) -> Path:
+    """Get what is missing of a data set; its folder.
+
+    Args:
+        dataset: one of `adamomentum_lab.data.sets.known()`.
+        base: address of a folder that has the same files, in place of the publisher's.
+        on_bytes: hears the name of each file, how many bytes are there, and of how many.
+        pause: seconds before the second attempt; each further one waits twice as long.
+    """
+    folder = root()
+    place = folder / dataset.layouts[0].folder
+    if dataset.state()[0] == "complete":
+        return place
+    if not dataset.downloads:
+        raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
+    work = folder / ".downloads" / dataset.name
+    with _told(work), _locked(work, dataset.name):
+        for download in dataset.downloads:
+            if _there(dataset, download, folder):
+                continue
+            archive = _downloaded(download, work, base, on_bytes, pause)
+            _unpacked(archive, download.into, work / "unpacked", folder)
+            archive.unlink()
+        shutil.rmtree(work)
+    state, words = dataset.state()
+    if state != "complete":
+        raise LabError(f"{dataset.name} was downloaded, but is {state}: {words}")
+    return place
+
+
+def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
+    """Whether the one file that a download brings is in its place, whole."""
+    for layout in dataset.layouts:
+        for name, digest in layout.files.items():
+            if download.into == f"{layout.folder}/{name}":
+                file = folder / download.into
+                return file.is_file() and digest_of(file, digest) == digest
+    return False
+
+
+@contextlib.contextmanager
+def _told(work: Path) -> Iterator[None]:
+    """Faults of the disk in one sentence."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise LabError(
+                f"the disk of {work.parents[1]} is full; free some space, and the same command "
+                "continues."
+            ) from error
+        raise LabError(f"cannot write to {work} ({error.strerror or error}).") from error
+
+
+@contextlib.contextmanager
+def _locked(work: Path, name: str) -> Iterator[None]:
+    with (work.parent / f"{name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise LabError(f"another process is downloading {name}.") from error
+        yield
+
+
+def _downloaded(
+    download: Download,
+    work: Path,
+    base: str | None,
+    on_bytes: Callable[[str, int, int], None],
+    pause: float,
+) -> Path:
+    """The file, whole and right, from what an earlier call has left of it."""
+    name = download.url.rsplit("/", 1)[-1]
+    url = f"{base.rstrip('/')}/{name}" if base else download.url
+    file = work / name
+    fresh = not file.exists()
+    failures = most = 0
+    while True:
+        before = file.stat().st_size if file.exists() else 0
+        try:
+            if before < download.size:
+                _more(url, file, before, download.size, lambda n: on_bytes(name, n, download.size))
+        except urllib.error.HTTPError as error:
+            if error.code == 416 and not fresh:  # the server's file is shorter than what is here
+                file.unlink()
+                fresh = True
+                continue
+            if error.code < 500:
+                raise LabError(f"{url} answers {error.code} {error.reason}.") from error
+            reason = f"{error.code} {error.reason}"
+        except (
+            http.client.HTTPException,
+            urllib.error.URLError,
+            ConnectionError,
+            TimeoutError,
+        ) as e:
+            reason = str(getattr(e, "reason", e)) or type(e).__name__
+        except ValueError as error:
+            raise LabError(f"{url!r} is no address ({error}).") from error
+        else:
+            reason = "it ends early"
+        now = file.stat().st_size if file.exists() else 0
+        if now >= download.size:
+            found = digest_of(file, download.digest)
+            if now == download.size and found == download.digest:
+                return file
+            file.unlink()
+            if fresh:
+                raise LabError(
+                    f"{url} is not the file that was published: its {hash_like(download.digest)} "
+                    f"is {found}, not {download.digest}. Nothing was kept."
+                )
+            fresh = True  # what was left of an earlier call may have been wrong
+            continue
+        failures = 0 if now > max(most, before) else failures + 1
+        most = max(most, before, now)
+        if failures == ATTEMPTS:
+            raise LabError(
+                f"{url} cannot be had ({reason}); {now:,} of {download.size:,} bytes are there, "
+                "and the same command continues."
+            )
+        time.sleep(pause * 2**failures)
+
+
+def _more(url: str, file: Path, start: int, size: int, on_bytes: Callable[[int], None]) -> None:
+    """Append to a file what the server has from `start` on, up to its size and a byte."""
+    request = urllib.request.Request(url, headers={"User-Agent": "adamomentum"})
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+        partial = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+            f"bytes {start}-"
+        )
+        start = start if partial else 0  # servers may send all of it
+        with file.open("ab" if partial else "wb") as out:
+            while start <= size and (block := answer.read(min(BLOCK, size + 1 - start))):
+                out.write(block)
+                start += len(block)
+                on_bytes(start)
+
+
+def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:
+    """Bring what a download holds to its place."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        for name, content in _contents(archive, into):
+            file = scratch / _safe(name, archive)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("wb") as out:
+                shutil.copyfileobj(content, out, BLOCK)
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise LabError(f"{archive} cannot be unpacked ({error}).") from error
+    os.sync()  # what has its final name must outlive a power cut
+    for file in sorted(path for path in scratch.rglob("*") if path.is_file()):
+        target = folder / file.relative_to(scratch)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+    shutil.rmtree(scratch)
+
+
+def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
+    """Places below the data folder, and what belongs there."""
+    if archive.name.endswith((".tar.gz", ".tgz", ".tar")):
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                if member.isdir():
+                    continue
+                content = tar.extractfile(member) if member.isreg() else None
+                if content is None:
+                    raise LabError(f"{archive} holds {member.name}, which is no plain file.")
+                yield f"{into}/{member.name}" if into else member.name, content
+    elif archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as packed:
+            for entry in packed.infolist():
+                if not entry.is_dir():
+                    name = entry.filename
+                    with packed.open(entry) as content:
+                        yield f"{into}/{name}" if into else name, content
+    elif archive.suffix == ".gz" and not into.endswith(".gz"):
+        with gzip.open(archive) as plain:
+            yield into, cast(IO[bytes], plain)
+    else:
+        with archive.open("rb") as same:
+            yield into, same
+
+
+def _safe(name: str, archive: Path) -> PurePosixPath:
+    """A name in an archive may say anything; none may lead out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
+        raise LabError(f"{archive} holds {name!r}, which leads out of its folder.")
+    return path

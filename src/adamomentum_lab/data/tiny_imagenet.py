@@ -1,0 +1,75 @@
+"""Tiny ImageNet (Stanford CS231n): 64x64 photographs; of its 200 classes, every tenth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from adamomentum_lab.data.files import root
+from adamomentum_lab.data.images import all_decoded, image_tree
+from adamomentum_lab.data.sets import DataSet, Download, Layout
+from adamomentum_lab.errors import LabError
+
+CLASSES, TRAIN, VAL = 20, 500, 50  # classes read, and images of each
+_PART, _WHOLE = "tiny-imagenet-20", "tiny-imagenet-200"
+DATASET = DataSet(
+    name="tiny-imagenet",
+    summary="110,000 labelled photographs of 64x64, 200 classes (Stanford CS231n)",
+    layouts=(
+        Layout(_WHOLE, images={"train": 100_000, "val": 10_000}),
+        Layout(
+            _PART,
+            images={"train": CLASSES * TRAIN, "val": CLASSES * VAL},
+            part="20 of 200 classes, all that is read",
+        ),
+    ),
+    terms="non-commercial research and education",
+    downloads=(
+        Download(
+            "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+            "90528d7ca1a48142e341f4ef8d21d0de",
+            248_100_043,
+        ),
+    ),
+)
+
+
+def tiny_imagenet(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
+    """Images as bytes (n, 3, 64, 64) and labels of every tenth class, in the order of their names.
+
+    From the official layout, or from one with only these classes (tiny-imagenet-20).
+    """
+    folder = folder or root()
+    if (folder / _PART).is_dir():
+        files, labels = image_tree(folder / _PART / ("train" if train else "val"), DATASET.source())
+    else:
+        files, labels = _official(folder / _WHOLE, train)
+    expected = CLASSES * (TRAIN if train else VAL)
+    if len(files) != expected or int(labels[-1]) != CLASSES - 1:
+        raise LabError(
+            f"the {'training' if train else 'validation'} images of Tiny ImageNet in {folder} are "
+            f"{len(files):,} of {int(labels[-1]) + 1} classes, not {expected:,} of {CLASSES}: "
+            f"{DATASET.source()}"
+        )
+    return all_decoded(files), labels
+
+
+def _official(folder: Path, train: bool) -> tuple[list[Path], Tensor]:
+    """train/<class>/images/*.JPEG; val/images/*.JPEG with the classes in val_annotations.txt."""
+    try:
+        classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())[::10]
+        if train:
+            files = [sorted((folder / "train" / name / "images").iterdir()) for name in classes]
+        else:
+            lines = (folder / "val" / "val_annotations.txt").read_text().splitlines()
+            named = sorted(line.split("\t")[:2] for line in lines)
+            files = [
+                [folder / "val" / "images" / file for file, its in named if its == name]
+                for name in classes
+            ]
+    except OSError as error:
+        raise LabError(f"{error.filename} is missing: {DATASET.source()}") from error
+    labels = torch.repeat_interleave(torch.tensor([len(some) for some in files]))
+    return [file for some in files for file in some], labels
