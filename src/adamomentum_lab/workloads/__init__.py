@@ -61,7 +61,7 @@ class Workload(ABC):
     metric: ClassVar[str] = "loss"
     """The score that decides, one of those `scores` gives."""
     larger_is_better: ClassVar[bool] = False
-    target: ClassVar[float | None] = None
+    target: float | None = None
     """Epochs are counted until the metric first reaches this; say in a comment why this."""
     epochs: ClassVar[Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
     """Length of a run at each scale."""

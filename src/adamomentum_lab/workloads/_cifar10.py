@@ -11,8 +11,8 @@ from adamomentum_lab.data import augmentation as augment
 from adamomentum_lab.data.cifar10 import MEAN, STD, cifar10
 from adamomentum_lab.training.losses import smoothed_cross_entropy
 from adamomentum_lab.training.schedules import Step
-from adamomentum_lab.workloads import Classification, Data
-from adamomentum_lab.workloads._images import channels_last_images
+from adamomentum_lab.workloads import Data
+from adamomentum_lab.workloads._images import Images, channels_last
 
 # The paper's appendix, tuned values for CNNs: the same for every adaptive method.
 _ADAPTIVE = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4}
@@ -33,10 +33,10 @@ PAPER: dict[str, dict[str, Any]] = {
 AS_RUN = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
 
 # Images used at each scale: training (validation included), of which validation, test.
-_IMAGES = {"smoke": (320, 64, 64), "mini": (6_000, 1_000, 2_000), "full": (50_000, 5_000, 10_000)}
+_IMAGES = {"smoke": (320, 64, 64), "mini": (10_000, 1_000, 2_000), "full": (50_000, 5_000, 10_000)}
 
 
-class CIFAR10(Classification):
+class CIFAR10(Images):
     """CIFAR-10 as the authors trained on it.
 
     200 epochs, batch 128, lr x 0.2 at 60, 120 and 160; crops of 32 from 40x40, mirror images, and a
@@ -47,6 +47,7 @@ class CIFAR10(Classification):
 
     epochs = {"smoke": 1, "mini": 10, "full": 200}
     batch = 128
+    mean, std = MEAN, STD
     schedule = Step()
     smoothing: ClassVar[float] = 0.1
     settings = {"paper": PAPER, "as-run": AS_RUN}
@@ -82,19 +83,12 @@ class CIFAR10(Classification):
             "adam alone runs without weight decay, as in the authors' scripts",
         )
 
-    def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-        """Plain cross entropy and accuracy, of the images as they are."""
-        x, y = batch
-        return super().scores(model, (channels_last_images(augment.normalise(x, MEAN, STD)), y))
-
     def augmented(self, x: Tensor) -> Tensor:
         """A training batch: cropped, mirrored, normalised, and cut out."""
         n, device = len(x), x.device
         x = augment.crop_and_flip(
             x, augment.draw_crops(n, 4, device), augment.draw_coins(n, 0.5, device), 4
         )
-        x = augment.normalise(x, MEAN, STD)
+        x = self.normalised(x)
         centres = augment.draw_centres(n, 32, 32, device)
-        return channels_last_images(
-            augment.cutout(x, centres, augment.draw_coins(n, 0.5, device), 16)
-        )
+        return channels_last(augment.cutout(x, centres, augment.draw_coins(n, 0.5, device), 16))

@@ -15,10 +15,9 @@ from adamomentum_lab.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_lab.data.tiny_imagenet import tiny_imagenet
 from adamomentum_lab.models.resnet import resnet
 from adamomentum_lab.training.schedules import Cosine, Schedule
-from adamomentum_lab.workloads import Classification, Data, Protocol, Scale
-from adamomentum_lab.workloads._images import channels_last, channels_last_images
+from adamomentum_lab.workloads import Data
+from adamomentum_lab.workloads._images import Images, channels_last, channels_last_network
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # The three optimizers that the paper ran; it leaves the form of weight decay open, which is that
 # of the authors' scripts.
 _SETTINGS = {
@@ -34,18 +33,14 @@ _SETTINGS = {
 _VALIDATION = {"smoke": 64, "mini": 1_000, "full": 50_000}  # images, taken from training
 
 
-class ImageNetResNet18(Classification):
+class ImageNetResNet18(Images):
     """ResNet-18 on ImageNet, 100 epochs. At mini NOT ImageNet but 20 classes of Tiny ImageNet
     (10,000 images of 64x64), widths a quarter, 20 epochs, batch 64 for 256."""
 
     epochs = {"smoke": 1, "mini": 20, "full": 100}
     batch = 256
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     settings = {"paper": _SETTINGS, "as-run": _SETTINGS}
-
-    def __init__(self, scale: Scale = "mini", protocol: Protocol = "fair") -> None:
-        super().__init__(scale, protocol)
-        if scale != "full":
-            self.batch = 64  # with so few images, there would be too few updates
 
     def schedule_of(self, optimizer: str) -> Schedule:
         """To 1e-4 from SGDM's 0.1, to 5e-6 from the others' 1e-3."""
@@ -59,9 +54,9 @@ class ImageNetResNet18(Classification):
 
     def model(self) -> nn.Module:
         if self.scale == "full":
-            return channels_last(resnet((2, 2, 2, 2), CLASSES, large_images=True))
+            return channels_last_network(resnet((2, 2, 2, 2), CLASSES, large_images=True))
         width = {"smoke": 8, "mini": 16}[self.scale]
-        return channels_last(resnet((2, 2, 2, 2), TINY_CLASSES, width, large_images=True))
+        return channels_last_network(resnet((2, 2, 2, 2), TINY_CLASSES, width, large_images=True))
 
     def data(self) -> Data:
         """In memory where it is small; else the numbers of files, which `batches` reads."""
@@ -100,7 +95,7 @@ class ImageNetResNet18(Classification):
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         x, y = batch
-        x = augment.normalise(x, MEAN, STD)
+        x = self.normalised(x)
         mirrored = augment.draw_coins(len(x), 0.5, x.device)
         if self.scale == "full":  # cropped by who decoded it
             x = torch.where(mirrored[:, None, None, None], x.flip(-1), x)
@@ -109,8 +104,4 @@ class ImageNetResNet18(Classification):
             x = augment.resized_crop(
                 x, augment.draw_boxes(len(x), size, size, x.device), mirrored, size
             )
-        return super().loss(model, (channels_last_images(x), y))
-
-    def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-        x, y = batch
-        return super().scores(model, (channels_last_images(augment.normalise(x, MEAN, STD)), y))
+        return super().loss(model, (channels_last(x), y))
