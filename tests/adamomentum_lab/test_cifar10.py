@@ -74,7 +74,8 @@ def test_a_damaged_file_is_named(both_layouts):
 
 def test_a_missing_file_says_where_to_get_it(tmp_path):
     with pytest.raises(
-        LabError, match=r"data_batch_1\.bin is missing: get cifar-10-binary\.tar\.gz .*ADAMOMENTUM"
+        LabError,
+        match=r"data_batch_1\.bin is missing: `adamomentum data fetch cifar10` .*ADAMOMENTUM",
     ):
         cifar10(True, tmp_path)
 

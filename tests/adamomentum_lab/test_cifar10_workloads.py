@@ -44,6 +44,29 @@ def test_smoothing_is_the_authors():
     torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.0), plain)
 
 
+def test_each_protocol_has_its_form_of_smoothing(images):
+    cls = find("cifar10_vgg16").load()
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10).requires_grad_(False))
+    losses = {}
+    for protocol in ("fair", "paper", "as-run"):
+        workload = cls("smoke", protocol)
+        workload.augmented = workload.normalised
+        batch = next(workload.batches(workload.splits().test))
+        losses[protocol] = float(workload.loss(model, batch))
+        logits = model(workload.normalised(batch[0]))
+    usual = functional.cross_entropy(logits, batch[1], label_smoothing=0.1)
+    assert losses["fair"] == losses["paper"] == float(usual)
+    assert losses["as-run"] == float(smoothed_cross_entropy(logits, batch[1], 0.1))
+
+
+def test_as_run_says_what_it_does():
+    cls = find("cifar10_resnet34").load()
+    assert cls("mini", "paper").caveats == ()
+    chosen, handicap = cls("mini", "as-run").caveats
+    assert "chosen ON TEST" in chosen
+    assert "adam alone runs without weight decay" in handicap
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_settings_of_the_protocols(name):
     cls = find(name).load()

@@ -75,18 +75,17 @@ def random_crop(image: Image.Image, chance: Tensor, size: int) -> Image.Image:
         size: of the result.
     """
     top, left, height, width = boxes(chance[None], image.height, image.width)[0].tolist()
-    box = (left, top, left + width, top + height)
-    return image.resize((size, size), Image.Resampling.BILINEAR, box)
+    part = image.crop((left, top, left + width, top + height))
+    return part.resize((size, size), Image.Resampling.BILINEAR)
 
 
 def middle(image: Image.Image, size: int) -> Image.Image:
     """The middle of the image, as it is evaluated."""
     scale = round(size * RESIZE) / min(image.size)
-    side = size / scale
-    left, top = (image.width - side) / 2, (image.height - side) / 2
-    return image.resize(
-        (size, size), Image.Resampling.BILINEAR, (left, top, left + side, top + side)
-    )
+    width, height = round(image.width * scale), round(image.height * scale)
+    left, top = (width - size) // 2, (height - size) // 2
+    image = image.resize((width, height), Image.Resampling.BILINEAR)
+    return image.crop((left, top, left + size, top + size))
 
 
 class _Cropped(Dataset[tuple[Tensor, Tensor]]):
@@ -126,6 +125,7 @@ def stream(
         batch_size=None,
         sampler=list(batches),
         num_workers=workers,
+        generator=torch.Generator(),  # else it draws a number that belongs to the update
         # A fork of a process with threads may hang.
         multiprocessing_context="spawn" if workers else None,
         prefetch_factor=4 if workers else None,
