@@ -1,57 +1,75 @@
-"""What the lab's loop costs beside the loop anyone would write, on digits_cnn.
+"""What the lab's loop costs beside the loop anyone would write.
 
-Both train the same network on the same batches with AdaMomentum, epoch by epoch in turns.
+    python benchmarks/loop_overhead.py [WORKLOAD [SCALE [ROUNDS]]]
+
+Both train the same network on the same data in memory with AdaMomentum and the same loss, so many
+updates in turns. The bare loop shuffles, cuts batches and steps, and does nothing else.
 """
 
+import itertools
 import statistics
+import sys
 import time
 
 import torch
-from torch import nn
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import find
 
+SECONDS = 1.0  # of each turn, about
 
-def bare(model, optimizer, x, y, batch):
-    order = torch.randperm(len(y))
+
+def bare(workload, model, optimizer, split, updates):
+    size = len(split[0])
+    order = torch.randperm(size)
     model.train()
     total = torch.zeros(())
-    for start in range(0, len(y), batch):
-        indices = order[start : start + batch]
+    for start in itertools.islice(range(0, size, workload.batch), updates):
+        indices = order[start : start + workload.batch]
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x[indices]), y[indices])
+        loss = workload.loss(model, tuple(tensor[indices] for tensor in split))
         loss.backward()
         optimizer.step()
         total += loss.detach()
     return float(total)
 
 
-def main(name: str = "digits_cnn", rounds: int = 60) -> None:
+def lab(loop, updates):
+    """As many updates of the lab's own epoch, from its beginning."""
+    loop._update, loop._loss, loop._saved_at = 0, 0.0, time.monotonic()
+    loop.stopped = lambda: loop._update == updates
+    loop._train()
+
+
+def timed(function, *arguments):
+    started = time.perf_counter()
+    function(*arguments)
+    return time.perf_counter() - started
+
+
+def main(name: str = "digits_cnn", scale: str = "full", rounds: str = "40") -> None:
     torch.set_num_threads(1)
-    workload = find(name).load()("full")
+    workload = find(name).load()(scale)
     loop = Supervised(workload, AdaMomentum, seed=1)
-    loop._finish_epoch = lambda _: loop.__dict__.update(_epoch=loop._epoch + 1, _update=0)
+    loop._finish_epoch = lambda _: None
+    split = loop.data.train
     model = workload.model()
     optimizer = AdaMomentum(model.parameters())
-    x, y = workload.splits().train
-    ratios = []
-    times = {"the lab's loop": [], "bare": []}
-    for _ in range(rounds):
-        started = time.perf_counter()
-        bare(model, optimizer, x, y, workload.batch)
-        middle = time.perf_counter()
-        loop._saved_at = time.monotonic()
-        loop._train()
-        ended = time.perf_counter()
-        times["bare"].append(middle - started)
-        times["the lab's loop"].append(ended - middle)
-        ratios.append((ended - middle) / (middle - started))
+    once = min(timed(bare, workload, model, optimizer, split, 3) for _ in range(3)) / 3
+    updates = min(workload.updates(split), max(1, round(SECONDS / once)))
+    times = {"bare": [], "the lab's loop": []}
+    for _ in range(int(rounds)):
+        times["bare"].append(timed(bare, workload, model, optimizer, split, updates))
+        times["the lab's loop"].append(timed(lab, loop, updates))
+    print(f"{name}, {scale}: {updates} updates of {workload.batch}, {rounds} pairs")
     for what, values in times.items():
-        print(f"{what:16} {1e3 * statistics.median(values):8.2f} ms an epoch")
-    print(f"ratio            {statistics.median(ratios):8.3f} (median of {rounds} pairs)")
+        print(f"{what:16} {1e3 * statistics.median(values) / updates:9.3f} ms an update")
+    pairs = zip(*times.values(), strict=True)
+    print(
+        f"ratio            {statistics.median(ours / bare for bare, ours in pairs):9.3f} (median)"
+    )
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

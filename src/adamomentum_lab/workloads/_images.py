@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import torch
@@ -25,6 +26,15 @@ class Images(Classification):
         super().__init__(scale, protocol)
         if scale != "full":
             self.batch = 64  # of so few images, larger batches would be too few updates
+
+    @abstractmethod
+    def augmented(self, x: Tensor) -> Tensor:
+        """A training batch, ready for the network."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Tensor:
+        """Cross entropy of augmented images."""
+        x, y = batch
+        return super().loss(model, (self.augmented(x), y))
 
     def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
         """Cross entropy and accuracy, of the images as they are."""

@@ -93,15 +93,12 @@ class ImageNetResNet18(Images):
         chosen = super().batches(what, order, rank, world, skip)
         yield from stream(self._files, self._labels, chosen, 224, torch.get_num_threads())
 
-    def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        x, y = batch
+    def augmented(self, x: Tensor) -> Tensor:
+        """Cropped, where that was not done by who decoded it; mirrored; normalised."""
         x = self.normalised(x)
         mirrored = augment.draw_coins(len(x), 0.5, x.device)
-        if self.scale == "full":  # cropped by who decoded it
-            x = torch.where(mirrored[:, None, None, None], x.flip(-1), x)
-        else:
-            size = x.shape[-1]
-            x = augment.resized_crop(
-                x, augment.draw_boxes(len(x), size, size, x.device), mirrored, size
-            )
-        return super().loss(model, (channels_last(x), y))
+        if self.scale == "full":
+            return channels_last(torch.where(mirrored[:, None, None, None], x.flip(-1), x))
+        size = x.shape[-1]
+        boxes = augment.draw_boxes(len(x), size, size, x.device)
+        return channels_last(augment.resized_crop(x, boxes, mirrored, size))
