@@ -259,6 +259,7 @@ def train(
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store
+    from adamomentum_lab.training.supervised import SHOWN
 
     origin = _found(lambda: workloads.find(workload))
     rules = _one_of("protocol", protocol, workloads.PROTOCOLS)
@@ -330,6 +331,9 @@ def train(
         typer.echo(dumps(run_as_json(run, problem, total)))
     else:
         typer.echo(_summary(run, problem, total))
+        shown = store.folder_of(spec) / SHOWN
+        if shown.exists():
+            typer.echo(shown.read_text())
         for caveat in problem.caveats:
             typer.echo(f"Note: {caveat}.")
     if run.status == "failed":

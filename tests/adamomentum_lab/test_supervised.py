@@ -365,3 +365,75 @@ def test_seeds_of_stages_differ():
              for update in range(20)}  # fmt: skip
     assert len(seeds) == 2000
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_the_mean_of_the_last_epochs_is_evaluated(tmp_path):
+    plain, workload = problem(tmp_path), problem(tmp_path)
+    workload.averaged = 3
+    past, means = [], []
+    evaluate = type(workload).evaluate
+
+    def watched(model, split):
+        means.append(torch.cat([param.flatten() for param in model.parameters()]))
+        return evaluate(workload, model, split)
+
+    workload.evaluate = watched
+    with_means = loop_of(workload)
+    without = loop_of(plain, on_epoch=lambda *_: past.append(weights(without).clone()))
+    for loop in (with_means, without):
+        loop.run()
+    assert torch.equal(weights(with_means), weights(without))  # training goes on as it was
+    expected = [torch.stack(past[max(0, i - 2) : i + 1]).mean(0) for i in range(4)]
+    for mean in means:
+        assert any(torch.allclose(mean, value, atol=1e-7) for value in expected)
+    for value in expected:
+        assert any(torch.allclose(mean, value, atol=1e-7) for mean in means)
+
+    workload.evaluate = lambda model, split: evaluate(workload, model, split)
+    updates = []
+    loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 24).run()
+    resumed = loop_of(workload, tmp_path)
+    resumed.run()
+    assert resumed.outcome.epochs == with_means.outcome.epochs
+
+
+def test_what_a_workload_shows_and_carries(tmp_path):
+    workload = problem(tmp_path)
+    carried = []
+
+    def loss(model, batch):
+        carried.append(workload.state)
+        workload.state = (0 if workload.state is None else workload.state) + torch.ones(())
+        return type(workload).loss(workload, model, batch)
+
+    workload.loss = loss
+    workload.show = lambda model, data, folder: f"{len(data.test[0])} shown"
+    updates = []
+    stopped = loop_of(
+        workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 10
+    )
+    stopped.run()
+    assert (tmp_path / "shown.txt").read_text() == "50 shown"
+    workload.state = None
+    loop_of(workload, tmp_path).run()
+    told = [None if value is None else int(value) for value in carried]
+    assert told == [None, *range(1, 7)] * 4
+
+
+def test_lr_is_scaled_by_the_batch(tmp_path):
+    workload = problem(tmp_path)
+    workload.lr_factor = lambda batch: len(batch[0]) / 16
+    seen = []
+    loop = loop_of(workload, on_update=lambda _: seen.append(loop.optimizer.param_groups[0]["lr"]))
+    loop.run(epochs=1)
+    assert seen == [1e-3] * 6 + [1e-3 / 4]
+
+
+def test_batches_without_skip_are_told_at_once(tmp_path):
+    file = write_problem(tmp_path, "plain")
+    file.write_text(
+        file.read_text()
+        + "\n    def batches(self, split, order=None, rank=0, world=1):\n        pass"
+    )
+    with pytest.raises(LabError, match=r"Problem\.batches in .* lacks the parameter skip=0"):
+        find(str(file)).load()

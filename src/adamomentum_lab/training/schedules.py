@@ -14,6 +14,8 @@ class Moment:
     update: int
     epoch: float
     epochs: int
+    history: tuple[float, ...] = ()
+    """The metric after each epoch, on the split that chooses."""
 
 
 class Schedule(Protocol):
@@ -45,8 +47,35 @@ class Step:
 
     def lr(self, base: float, now: Moment) -> float:
         """The base, reduced once for each part that has passed."""
-        passed = sum(math.floor(now.epoch) >= max(1, round(part * now.epochs)) for part in self.at)
-        return base * self.factor**passed
+        return self.since(0, base, now)
+
+    def since(self, start: int, base: float, now: Moment) -> float:
+        """The base, reduced once for each part that has passed from an epoch on."""
+        drops = [max(1, round(part * now.epochs)) for part in self.at]
+        return base * self.factor ** sum(start <= drop <= now.epoch for drop in drops)
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Steps that begin at the base again, once, when the score has stalled.
+
+    What the authors' scripts do to SGD on Penn Treebank: after the first epoch whose perplexity is
+    above the best of those more than `patience` before it, they go on with torch's ASGD at the
+    first lr. Its average is never looked at, and without it ASGD's steps are SGD's.
+    """
+
+    steps: Step
+    patience: int = 5
+
+    def lr(self, base: float, now: Moment) -> float:
+        """The base, reduced once for each part that has passed since the restart."""
+        return self.steps.since(self._restart(now.history), base, now)
+
+    def _restart(self, scores: tuple[float, ...]) -> int:
+        for epoch in range(self.patience + 1, len(scores)):
+            if scores[epoch] > min(scores[: epoch - self.patience]):
+                return epoch + 1
+        return 0
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import Precision
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_state_dict,
@@ -29,6 +30,7 @@ from adamomentum_lab.workloads import Selection, Workload
 Record = dict[str, Any]
 """Of one epoch: its number, and the scores of train and, where measured, validation and test."""
 Status = Literal["done", "diverged", "stopped"]
+SHOWN = "shown.txt"  # what Workload.show returned, in the folder of the run
 
 
 @dataclass
@@ -122,6 +124,7 @@ class Supervised:
         self.outcome = Outcome("stopped")
         self._epoch = self._update = 0  # epochs finished, updates done in the one after
         self._loss: Any = 0.0
+        self._past: list[list[Tensor]] = []  # weights after the last epochs, where averaged
         self._clock = 0.0
 
     def run(self, epochs: int | None = None) -> Outcome:
@@ -145,12 +148,18 @@ class Supervised:
         """One epoch, or what is left of it; whether the run goes on."""
         workload, fabric, model, optimizer = self.workload, self.fabric, self.model, self._optimizer
         rank, alone = fabric.global_rank, fabric.world_size == 1
+        if self._update == 0:
+            workload.state = None
         order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
         batches = workload.batches(
             self.data.train, order, rank, fabric.world_size, skip=self._update
         )
         here = fabric.device.type == "cpu"
         patience = 1 if here else 50  # asking a GPU makes it wait
+        history = tuple(
+            record.get(workload.selection, {}).get(workload.metric, math.nan)
+            for record in self.outcome.epochs
+        )
         model.train()
         while True:
             started = time.perf_counter()
@@ -160,13 +169,17 @@ class Supervised:
                 break
             now = Moment(
                 self._epoch * self.per_epoch + self._update,
-                self._epoch + self._update / self.per_epoch,
+                # Where batches are cut at random, there may be more of them than were foreseen.
+                self._epoch + min(self._update / self.per_epoch, 1 - 1e-9),
                 self.epochs,
+                history,
             )
+            batch = batch if here else fabric.to_device(batch)
+            factor = workload.lr_factor(batch)
             for group, base in zip(self.optimizer.param_groups, self.base, strict=True):
-                group["lr"] = self.schedule.lr(base, now)
+                group["lr"] = self.schedule.lr(base, now) * factor
             optimizer.zero_grad()
-            loss = workload.loss(model, batch if here else fabric.to_device(batch))
+            loss = workload.loss(model, batch)
             self._backward(loss)
             if workload.clip is not None:
                 fabric.clip_gradients(model, optimizer, max_norm=workload.clip)
@@ -203,7 +216,7 @@ class Supervised:
     def _finish_epoch(self, loss: float) -> None:
         record: Record = {"epoch": self._epoch + 1, "train": {"loss": loss}}
         self.model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), self._averaged():
             if self.data.validation is not None:
                 record["validation"] = self._evaluate(self.data.validation)
             # Under `fair`, test is read only where validation would have chosen.
@@ -212,11 +225,33 @@ class Supervised:
                 or chosen([*self.outcome.epochs, record], self.workload) is record
             ):
                 record["test"] = self._evaluate(self.data.test)
+                if self.checkpoints is not None and self.fabric.is_global_zero:
+                    folder = self.checkpoints.last.parent
+                    if words := self.workload.show(self.model, self.data, folder):
+                        (folder / SHOWN).write_text(words)
         self.outcome.epochs.append(record)
         self.outcome.seconds.append(self._clock)
         self.outcome.updates += self._update
         self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
         self.on_epoch(record, self.outcome.seconds[-1])
+
+    @contextlib.contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """With the mean of the weights after the last epochs in place of the weights."""
+        last = self.workload.averaged
+        if last == 1:
+            yield
+            return
+        params = [param.data for param in self.model.parameters()]
+        now = [param.clone() for param in params]
+        self._past = [*self._past, now][-last:]
+        torch._foreach_zero_(params)
+        for past in self._past:
+            torch._foreach_add_(params, past, alpha=1 / len(self._past))
+        try:
+            yield
+        finally:
+            torch._foreach_copy_(params, now)
 
     def _evaluate(self, split: Any) -> dict[str, float]:
         scores = self.workload.evaluate(self.model, split)
@@ -240,6 +275,8 @@ class Supervised:
             "epoch": self._epoch,
             "update": self._update,
             "loss": torch.as_tensor(self._loss),
+            "carried": self.workload.state,
+            "past": self._past,
             "clock": self._clock,
             **asdict(self.outcome),
         }
@@ -258,6 +295,8 @@ class Supervised:
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
         self._loss = self.fabric.to_device(state["loss"])
+        self.workload.state = self.fabric.to_device(state.get("carried"))
+        self._past = self.fabric.to_device(state.get("past", []))
         names = [field.name for field in fields(Outcome)]
         self.outcome = Outcome(**{name: state[name] for name in names})
 

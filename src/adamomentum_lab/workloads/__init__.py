@@ -69,6 +69,8 @@ class Workload(ABC):
     schedule: ClassVar[Schedule] = Constant()
     clip: ClassVar[float | None] = None
     """Largest norm of all gradients together."""
+    averaged: ClassVar[int] = 1
+    """What is evaluated is the mean of the weights after the last so many epochs."""
     grid: ClassVar[str] = "cnn"
     """Which of the paper's search grids applies: cnn, lstm, transformer or gan."""
     settings: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
@@ -77,6 +79,9 @@ class Workload(ABC):
     def __init__(self, scale: Scale = "mini", protocol: Protocol = "fair") -> None:
         self.scale = scale
         self.protocol = protocol
+        self.state: Any = None
+        """Tensors that `loss` carries from update to update. They are saved with a run, and None
+        when an epoch begins."""
 
     @abstractmethod
     def data(self) -> Data:
@@ -93,6 +98,19 @@ class Workload(ABC):
     def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
         """Values of each example, or their mean; the mean over a split is reported."""
         return {"loss": self.loss(model, batch)}
+
+    def lr_factor(self, batch: Any) -> float:
+        """What the lr of the schedule is multiplied by for one batch."""
+        del batch
+        return 1.0
+
+    def show(self, model: nn.Module, data: Data, folder: Path) -> str:
+        """What people would look at, of the epoch that is reported so far.
+
+        Files go into the folder; what is returned is printed at the end of a run.
+        """
+        del model, data, folder
+        return ""
 
     def splits(self) -> Data:
         """The data as the protocol uses it: only `fair` keeps validation examples apart."""
