@@ -1,6 +1,7 @@
 """The paper's CIFAR-10 experiments: settings by protocol, the loss, a run that is continued."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -121,3 +122,13 @@ def test_splits_are_disjoint_and_fixed(images):
     rows = {tuple(image.flatten().tolist()) for image in data.train[0]}
     assert not any(tuple(image.flatten().tolist()) in rows for image in data.validation[0])
     assert len(find("cifar10_vgg16").load()("smoke", "paper").splits().train[0]) == 320
+
+
+def test_a_run_is_of_its_networks_version_too(monkeypatch, tmp_path):
+    before = {name: find(name).code for name in ("cifar10_vgg16", "cifar10_resnet34")}
+    read = Path.read_bytes
+    for changed, others in (("vgg.py", {"cifar10_vgg16"}), ("_images.py", set(before))):
+        monkeypatch.setattr(
+            Path, "read_bytes", lambda path, n=changed: read(path) + b"#" * (path.name == n)
+        )
+        assert {name for name in before if find(name).code != before[name]} == others

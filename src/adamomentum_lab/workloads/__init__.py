@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -211,7 +212,7 @@ class Origin:
     name: str
     file: Path
     code: str
-    """Digest of the file: its runs are kept apart from those of other versions."""
+    """Digest of the file and the lab's networks in it: each version has its own runs."""
 
     def load(self) -> type[Workload]:
         """The class. Errors in a user's file are left as they are."""
@@ -298,5 +299,16 @@ def find(name_or_file: str) -> Origin:
     return Origin(file.stem, file.resolve(), _digest(file))
 
 
+# What a workload's numbers depend on beside its own file: the lab's networks, and shared bases.
+_PARTS = re.compile(r"adamomentum_lab\.(workloads\._\w+|models\.\w+)")
+
+
 def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    digest, seen, left = hashlib.sha256(), set(), [file]
+    while left:
+        content = left.pop().read_bytes()
+        digest.update(content)
+        parts = sorted(set(_PARTS.findall(content.decode(errors="replace"))) - seen)
+        seen |= set(parts)
+        left += [Path(__file__).parents[1] / f"{part.replace('.', '/')}.py" for part in parts]
+    return digest.hexdigest()[:12]
