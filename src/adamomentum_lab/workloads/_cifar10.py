@@ -48,6 +48,8 @@ class CIFAR10(Images):
     epochs = {"smoke": 1, "mini": 10, "full": 200}
     batch = 128
     mean, std = MEAN, STD
+    target = 40.0  # what ridge regression on the pixels of the same images reaches (39.95)
+    target_at_full = 93.0  # the paper's lowest is 93.29
     schedule = Step()
     smoothing: ClassVar[float] = 0.1
     settings = {"paper": PAPER, "as-run": AS_RUN}

@@ -21,10 +21,13 @@ class Images(Classification):
 
     mean: ClassVar[tuple[float, ...]]
     std: ClassVar[tuple[float, ...]]
+    target_at_full: ClassVar[float]
 
     def __init__(self, scale: Scale = "mini", protocol: Protocol = "fair") -> None:
         super().__init__(scale, protocol)
-        if scale != "full":
+        if scale == "full":
+            self.target = self.target_at_full
+        else:
             self.batch = 64  # of so few images, larger batches would be too few updates
 
     @abstractmethod
