@@ -48,9 +48,9 @@ def fetch(
         pause: seconds before the second attempt; each further one waits twice as long.
     """
     folder = root()
-    place = folder / dataset.layouts[0].folder
-    if dataset.state()[0] == "complete":
-        return place
+    state, words = dataset.state()
+    if state == "complete":
+        return Path(words)
     if not dataset.downloads:
         raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
     work = folder / ".downloads" / dataset.name
@@ -65,7 +65,7 @@ def fetch(
     state, words = dataset.state()
     if state != "complete":
         raise LabError(f"{dataset.name} was downloaded, but is {state}: {words}")
-    return place
+    return Path(words)
 
 
 def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
@@ -129,13 +129,8 @@ def _downloaded(
             if error.code < 500:
                 raise LabError(f"{url} answers {error.code} {error.reason}.") from error
             reason = f"{error.code} {error.reason}"
-        except (
-            http.client.HTTPException,
-            urllib.error.URLError,
-            ConnectionError,
-            TimeoutError,
-        ) as e:
-            reason = str(getattr(e, "reason", e)) or type(e).__name__
+        except _BROKEN as error:
+            reason = str(getattr(error, "reason", error)) or type(error).__name__
         except ValueError as error:
             raise LabError(f"{url!r} is no address ({error}).") from error
         else:
