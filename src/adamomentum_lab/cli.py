@@ -126,12 +126,14 @@ def race(
     size = _one_of("scale", scale, workloads.SCALES)
     _one_of("engine", engine, ("local",))
     paper = [name for name in contenders.names() if contenders.get(name).role == "paper"]
-    chosen = [name.strip() for name in optimizers.split(",") if name.strip()] or paper
+    cls = _loaded(origin)
+    stated = cls.settings.get(rules)  # under `paper`, those that the paper ran
+    ran = [name for name in paper if not stated or name in stated]
+    chosen = [name.strip() for name in optimizers.split(",") if name.strip()] or ran
     _found(lambda: [contenders.get(name) for name in chosen])
     if rules != "fair" and trials:
         raise typer.BadParameter(f"the protocol {rules!r} has its settings; --trials 0 is right")
     trials = (6 if rules == "fair" else 0) if trials is None else trials
-    _loaded(origin)
     what = Race(origin.name, origin.code, tuple(dict.fromkeys(chosen)), trials, seeds, size, rules)
     store = Store(runs)
     folder = runs / "races" / what.id
@@ -200,7 +202,7 @@ def _show(result: Result, folder: Path) -> None:
             "difference. "
         )
     out.print(f"{words}All runs: {folder}", markup=False)
-    for caveat in workload.caveats:
+    for caveat in result.caveats:
         out.print(f"Note: {caveat}.", markup=False)
 
 
@@ -255,11 +257,11 @@ def train(
     from adamomentum_lab import contenders, workloads
     from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import base_settings, dumps, run_as_json
+    from adamomentum_lab.race import base_settings, caveats_of, dumps, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store
-    from adamomentum_lab.training.supervised import SHOWN
+    from adamomentum_lab.training.supervised import chosen, shown_in
 
     origin = _found(lambda: workloads.find(workload))
     rules = _one_of("protocol", protocol, workloads.PROTOCOLS)
@@ -331,10 +333,11 @@ def train(
         typer.echo(dumps(run_as_json(run, problem, total)))
     else:
         typer.echo(_summary(run, problem, total))
-        shown = store.folder_of(spec) / SHOWN
+        reported = chosen(run.epochs[:total], problem)
+        shown = shown_in(store.folder_of(spec), reported["epoch"] if reported else 0)
         if shown.exists():
-            typer.echo(shown.read_text())
-        for caveat in problem.caveats:
+            typer.echo(shown.read_text(encoding="utf-8"))
+        for caveat in caveats_of(spec, problem):
             typer.echo(f"Note: {caveat}.")
     if run.status == "failed":
         raise LabError(run.error or "the run failed.")
@@ -415,9 +418,9 @@ def list_(as_json: JsonOption = False) -> None:
                     "summary": (cls.__doc__ or "").strip(),
                     "metric": cls.metric,
                     "larger_is_better": cls.larger_is_better,
-                    "target": cls.target,
+                    "target": {scale: cls(scale).target for scale in workloads.SCALES},
                     "epochs": dict(cls.epochs),
-                    "batch": cls.batch,
+                    "batch": {scale: cls(scale).batch for scale in workloads.SCALES},
                     "grid": cls.grid,
                     "settings": cls.settings,
                 }
@@ -464,7 +467,10 @@ def data(context: typer.Context, as_json: JsonOption = False) -> None:
 
     from adamomentum_lab.data import sets
     from adamomentum_lab.data.files import root
+    from adamomentum_lab.errors import LabError
 
+    if root().exists() and not root().is_dir():
+        raise LabError(f"{root()} is not a folder; ADAMOMENTUM_DATA must name one.")
     states = {name: dataset.state() for name, dataset in sets.known().items()}
     if as_json:
         listed = {
@@ -504,7 +510,7 @@ def fetch(
     from adamomentum_lab.progress import Display
 
     dataset = _found(lambda: sets.get(name))
-    if source is not None and Path(source).is_dir():
+    if source and Path(source).is_dir():
         source = Path(source).resolve().as_uri()
     elif source is not None and not source.startswith(("http://", "https://", "file://")):
         raise typer.BadParameter(f"{source!r} is no folder and no address (http://, https://)")
@@ -512,7 +518,7 @@ def fetch(
     with Display() as display:
         shown = _Shown(display)
         try:
-            folder = fetching.fetch(dataset, source, shown)
+            folder = fetching.fetch(dataset, source, shown, display.say)
         except KeyboardInterrupt as error:
             raise StoppedError from error
     typer.echo(f"{name} is whole: {folder} (terms: {dataset.terms})")

@@ -62,7 +62,7 @@ class Display:
 
     def at(self, step: float) -> None:
         """How far the whole is, where steps are long; heard at most ten times a second."""
-        if self._bars is not None and time.monotonic() - self._heard > 0.1:
+        if self._bars is not None and (time.monotonic() - self._heard > 0.1 or step >= self._total):
             self._heard = time.monotonic()
             self._bars.update(self._whole, completed=step)
 

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -67,11 +67,17 @@ class Result:
     """With the stage of each: tuning or final."""
     workload: Workload
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What must be said with it."""
+        race, cls = self.race, type(self.workload)
+        return (*self.workload.caveats, *unstated(race.optimizers, cls, race.protocol))
+
     def as_json(self) -> dict[str, Any]:
         """The whole, as `adamomentum race --json` prints it."""
         return {
             "spec": asdict(self.race),
-            "caveats": self.workload.caveats,
+            "caveats": self.caveats,
             "ranking": [row.as_json() for row in self.rows],
             "runs": [
                 {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
@@ -84,13 +90,18 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
     """One run, as `adamomentum train --json` prints it."""
     return {
         "spec": run.spec.as_json(),
-        "caveats": workload.caveats,
+        "caveats": caveats_of(run.spec, workload),
         "status": run.status,
         "epochs": run.epochs[:epochs],
         "final": final(run, workload, epochs),
         "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
         **({"error": run.error} if run.error else {}),
     }
+
+
+def caveats_of(spec: Spec, workload: Workload) -> tuple[str, ...]:
+    """What must be said with a run."""
+    return (*workload.caveats, *unstated([spec.optimizer], type(workload), workload.protocol))
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
@@ -110,6 +121,15 @@ def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
     stated = workload.settings.get(protocol, {}).get(name, {})
     return {**contenders.get(name).defaults, **stated}
+
+
+def unstated(names: Iterable[str], workload: type[Workload], protocol: Rules) -> tuple[str, ...]:
+    """A caveat, where a protocol has settings of its own but not for all of these."""
+    stated = workload.settings.get(protocol, {})
+    lacking = [name for name in names if stated and name not in stated]
+    if not lacking:
+        return ()
+    return (f"no settings are known of {', '.join(lacking)} under {protocol}: their defaults",)
 
 
 def hold(

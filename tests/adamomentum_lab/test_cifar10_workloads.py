@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from adamomentum_lab import contenders
 from adamomentum_lab.data.files import root
-from adamomentum_lab.race import base_settings
+from adamomentum_lab.race import base_settings, unstated
 from adamomentum_lab.training.losses import smoothed_cross_entropy
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import _cifar10, find
@@ -127,8 +127,21 @@ def test_splits_are_disjoint_and_fixed(images):
 def test_a_run_is_of_its_networks_version_too(monkeypatch, tmp_path):
     before = {name: find(name).code for name in ("cifar10_vgg16", "cifar10_resnet34")}
     read = Path.read_bytes
-    for changed, others in (("vgg.py", {"cifar10_vgg16"}), ("_images.py", set(before))):
+    everywhere = ("_images.py", "_cifar10.py", "cifar10.py", "augmentation.py", "losses.py")
+    for changed, others in (
+        ("vgg.py", {"cifar10_vgg16"}),
+        ("fetch.py", set()),
+        *((name, set(before)) for name in everywhere),
+    ):
         monkeypatch.setattr(
             Path, "read_bytes", lambda path, n=changed: read(path) + b"#" * (path.name == n)
         )
         assert {name for name in before if find(name).code != before[name]} == others
+
+
+def test_optimizers_without_stated_settings_are_told():
+    cifar, imagenet = (find(name).load() for name in ("cifar10_vgg16", "imagenet_resnet18"))
+    assert unstated(["adam", "sgdm"], cifar, "paper") == ()
+    assert unstated(["adam", "eadam"], cifar, "fair") == ()
+    (words,) = unstated(["adam", "adamw", "eadam"], imagenet, "paper")
+    assert words == "no settings are known of adamw, eadam under paper: their defaults"

@@ -80,7 +80,7 @@ def test_list():
     paper = ["sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum"]
     assert list(listed["contenders"])[:8] == paper
     assert listed["contenders"]["adamomentum"]["defaults"]["eps"] == 1e-16
-    assert listed["workloads"]["digits_cnn"]["target"] == 97
+    assert listed["workloads"]["digits_cnn"]["target"]["mini"] == 97
     assert listed["scales"] == ["smoke", "mini", "full"]
     for name in (*listed["contenders"], *listed["workloads"]):
         assert name in text

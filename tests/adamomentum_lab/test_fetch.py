@@ -3,6 +3,7 @@
 import errno
 import gzip
 import hashlib
+import http.client
 import http.server
 import io
 import os
@@ -314,8 +315,41 @@ def test_a_full_disk(server, home, monkeypatch):
 
 def test_a_root_that_is_a_file(server, home):
     home.write_text("")
-    with pytest.raises(LabError, match="cannot write to"):
+    with pytest.raises(LabError, match="is not a folder; ADAMOMENTUM_DATA must name one"):
         fetch(archived(server))
+
+
+def test_what_cannot_succeed_is_not_tried_again(server, home, tmp_path):
+    wanted = archived(server)
+    for base, sentence in (
+        ((tmp_path / "empty").as_uri(), "cannot be read"),
+        ("http://127.0.0.1:port", "is no address"),
+        ("http://a b", "is no address"),
+        (f"{server.url}/nowhere", "answers 404"),
+    ):
+        with pytest.raises(LabError, match=sentence) as told:
+            fetch(wanted, base, pause=60)
+        assert "\n" not in str(told.value)
+    server.files["set.tar.gz"] = b"<html>please log in</html>"
+    with pytest.raises(LabError, match=r"it has 26 bytes, not \d"):
+        fetch(wanted, pause=60)
+    assert not list((home / ".downloads" / "set").iterdir())
+
+
+def test_a_network_that_fails_is_not_taken_for_the_disk(server, home, monkeypatch):
+    wanted, heard = archived(server), []
+    read = http.client.HTTPResponse.read
+
+    def once(self, *args):
+        if not heard:
+            heard.append("")
+            raise OSError(errno.EHOSTUNREACH, "No route to host")
+        return read(self, *args)
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", once)
+    fetch(wanted, say=heard.append, pause=0)
+    assert heard[1:] == ["set.tar.gz: [Errno 113] No route to host; again in 0 s"]
+    whole(home)
 
 
 def test_another_place_has_the_files(server, home, tmp_path):

@@ -1,5 +1,10 @@
 """Trees of image files, and the ImageNet workload on them."""
 
+import os
+import signal
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -127,8 +132,26 @@ def test_worker_processes_decode_the_same(tree, workers):
 def test_a_damaged_file_is_told_from_a_worker(tree):
     files, labels = image_tree(tree, "")
     files[1].write_text("no image")
-    with pytest.raises(LabError, match=r"1\.JPEG cannot be decoded"):
+    with pytest.raises(LabError, match=r"1\.JPEG cannot be decoded") as told:
         list(stream(files, labels, [(torch.arange(6),)], 24, 1))
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_not_for_the_workers(tree):
+    files, labels = image_tree(tree, "")
+    batches = stream(files, labels, [(torch.arange(6),)] * 40, 24, 2)
+    next(batches)
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    workers = [
+        int(child)
+        for child in children
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    assert len(workers) >= 2
+    for worker in workers:
+        os.kill(worker, signal.SIGINT)
+    assert len(list(batches)) == 39
 
 
 @pytest.fixture
@@ -167,6 +190,9 @@ def test_both_layouts_of_tiny_imagenet_are_the_same(tiny):
         assert official[0].shape == (count, 3, 64, 64)
     with pytest.raises(LabError, match=r"train is missing: `adamomentum data fetch tiny-image"):
         tiny_imagenet.tiny_imagenet(True, tiny / "none")
+    (tiny / "empty" / "tiny-imagenet-200" / "train").mkdir(parents=True)
+    with pytest.raises(LabError, match="are 0 of 0 classes, not 400 of 20"):
+        tiny_imagenet.tiny_imagenet(True, tiny / "empty")
     next((tiny / "part" / "tiny-imagenet-20" / "train" / "n010").iterdir()).unlink()
     with pytest.raises(LabError, match="are 399 of 20 classes, not 400 of 20"):
         tiny_imagenet.tiny_imagenet(True, tiny / "part")
@@ -210,6 +236,7 @@ def test_schedules_end_where_the_paper_says():
         assert workload.schedule_of(name).lr(1e-3, Moment(0, 0, 100)) == 1e-3
     assert workload.batch == 256
     assert workload.caveats == ()
+    assert find("imagenet_resnet18").load()("full", "as-run").selection == "last"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from adamomentum_lab.cli import app
 from adamomentum_lab.data import fashion_mnist as fashion
+from adamomentum_lab.data import sets
 from adamomentum_lab.data.files import hash_like, root
 from adamomentum_lab.data.idx import read_idx
 from adamomentum_lab.data.sets import DataSet, Layout, get, known
@@ -43,6 +44,7 @@ def test_idx_of_every_type(dtype, kind, shape):
         (b"\0\0\x08\x02\0\0\0\x02", "takes"),
         (idx_of(np.zeros((3, 2), np.uint8), 8)[:-1], "has 17 bytes; an array of 3x2 takes 18"),
         (gzip.compress(b"x" * 100)[:-9], "cannot be unpacked"),
+        (gzip.compress(b"x" * 100)[:12] + b"!!!!" + b"x" * 9, "cannot be unpacked"),
     ],
 )
 def test_idx_that_is_none(content, sentence):
@@ -80,7 +82,8 @@ def test_every_set_says_where_it_comes_from():
         get("cifar-10")
 
 
-def test_states(tmp_path):
+def test_states(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
     md5 = "5d41402abc4b2a76b9719d911017c592"  # of "hello"
     dataset = DataSet(
         "greeting",
@@ -92,21 +95,43 @@ def test_states(tmp_path):
         "free",
         by_hand="say it",
     )
-    assert dataset.state(tmp_path) == ("missing", "say it")
+    assert dataset.state() == ("missing", "say it")
     folder = tmp_path / "whole"
     (folder / "train" / "x").mkdir(parents=True)
-    assert dataset.state(tmp_path) == ("damaged", f"{folder}: a is missing")
+    assert dataset.state() == ("damaged", f"{folder}: a is missing")
     (folder / "a").write_text("hello")
-    assert dataset.state(tmp_path) == ("part", f"{folder}: only a")
+    assert dataset.state() == ("part", f"{folder}: only a")
     (folder / "b").write_text("hell")
-    assert dataset.state(tmp_path)[0] == "part"
+    assert dataset.state()[0] == "part"
     (folder / "a").write_text("hell")
-    assert dataset.state(tmp_path)[1] == f"{folder}: a is not what it should be (4 bytes)"
+    assert dataset.state()[1] == f"{folder}: a is not what it should be (4 bytes)"
     for name in ("a", "b"):
         (folder / name).write_text("hello")
     for name in ("1.JPEG", "x/2.png", "x/boxes.txt"):
         (folder / "train" / name).touch()
-    assert dataset.state(tmp_path) == ("complete", str(folder))
+    assert dataset.state() == ("complete", str(folder))
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied", "a")
+
+    monkeypatch.setattr(sets, "digest_of", refused)
+    assert dataset.state() == ("damaged", "a cannot be read (Permission denied)")
+
+
+def test_the_layout_that_is_judged_is_the_one_that_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    md5 = "5d41402abc4b2a76b9719d911017c592"  # of "hello"
+    dataset = DataSet(
+        "s", "", (Layout("first", {"a": md5}), Layout("second", {"b": md5})), "", by_hand="x"
+    )
+    assert dataset.place(tmp_path) == tmp_path / "first"
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "b").write_text("hello")
+    assert dataset.place(tmp_path) == tmp_path / "second"
+    assert dataset.state() == ("complete", str(tmp_path / "second"))
+    (tmp_path / "first").mkdir()
+    assert dataset.place(tmp_path) == tmp_path / "first"
+    assert dataset.state() == ("damaged", f"{tmp_path / 'first'}: a is missing")
 
 
 def test_the_command_lists_them(tmp_path, monkeypatch):
@@ -130,5 +155,13 @@ def test_the_command_tells_mistakes(tmp_path, monkeypatch):
     wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", "/no/such/folder"])
     assert wrong.exit_code == 2
     assert "is no folder and no address" in " ".join(wrong.output.split())
+    wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", ""])
+    assert wrong.exit_code == 2
     by_hand = CliRunner().invoke(app, ["data", "fetch", "imagenet"])
     assert "cannot be downloaded: register at" in str(by_hand.exception)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path / "file"))
+    for args in (["data"], ["data", "fetch", "cifar10"]):
+        assert "file is not a folder; ADAMOMENTUM_DATA" in str(
+            CliRunner().invoke(app, args).exception
+        )

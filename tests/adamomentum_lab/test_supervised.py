@@ -14,7 +14,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import BusyError, Job, execute
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.supervised import Supervised, chosen, seed_for
+from adamomentum_lab.training.supervised import Supervised, chosen, seed_for, shown_in
 from adamomentum_lab.workloads import Classification, Data, find
 from tests.adamomentum_lab.problems import write_problem
 
@@ -413,7 +413,7 @@ def test_what_a_workload_shows_and_carries(tmp_path):
         workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 10
     )
     stopped.run()
-    assert (tmp_path / "shown.txt").read_text() == "50 shown"
+    assert shown_in(tmp_path, 1).read_text() == "50 shown"
     workload.state = None
     loop_of(workload, tmp_path).run()
     told = [None if value is None else int(value) for value in carried]
@@ -437,3 +437,12 @@ def test_batches_without_skip_are_told_at_once(tmp_path):
     )
     with pytest.raises(LabError, match=r"Problem\.batches in .* lacks the parameter skip=0"):
         find(str(file)).load()
+
+
+def test_the_epoch_that_is_reported_is_the_one_that_is_shown(tmp_path):
+    workload = problem(tmp_path, protocol="as-run")
+    scores = iter([10.0, 30.0, 20.0, 25.0])
+    workload.evaluate = lambda *_: {"accuracy": next(scores)}
+    workload.show = lambda *_: "words"
+    loop_of(workload, tmp_path).run()
+    assert [i for i in range(1, 5) if shown_in(tmp_path, i).exists()] == [1, 2]

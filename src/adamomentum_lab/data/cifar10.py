@@ -51,7 +51,7 @@ DATASET = DataSet(
     ),
 )
 # Over all 60,000 images, in parts of 255: the authors normalise by train and test together.
-MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+MEAN, STD = (0.4919, 0.4827, 0.4472), (0.2470, 0.2434, 0.2616)
 
 
 def cifar10(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
@@ -60,14 +60,13 @@ def cifar10(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
     Reads the binary layout (cifar-10-batches-bin) or, where that is not there, the Python one
     (cifar-10-batches-py), each checked by its published md5.
     """
-    folder = folder or root()
     names = TRAIN if train else TEST
-    binary, python = folder / "cifar-10-batches-bin", folder / "cifar-10-batches-py"
+    place = DATASET.place(folder or root())
     source = DATASET.source()
-    if python.is_dir() and not binary.is_dir():
-        parts = [_python(checked(python / n, PYTHON_MD5[n], source), n) for n in names]
+    if place.name == "cifar-10-batches-py":
+        parts = [_python(checked(place / n, PYTHON_MD5[n], source), n) for n in names]
     else:
-        parts = [_binary(checked(binary / f"{n}.bin", BINARY_MD5[n], source)) for n in names]
+        parts = [_binary(checked(place / f"{n}.bin", BINARY_MD5[n], source)) for n in names]
     images = np.concatenate([images for images, _ in parts])
     labels = np.concatenate([labels for _, labels in parts])
     return torch.from_numpy(images), torch.from_numpy(labels)

@@ -21,22 +21,27 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from adamomentum_lab.data.files import digest_of, hash_like, root
 from adamomentum_lab.data.sets import DataSet, Download
 from adamomentum_lab.errors import LabError
 
 BLOCK = 1 << 18
-ATTEMPTS = 5  # in a row without a byte; a connection that brought some may break again
+ATTEMPTS = 5  # in a row without a new byte; a connection that brought some may break again
 TIMEOUT = 30.0  # seconds of silence
-_BROKEN = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
+BUSY = (408, 425, 429, 500, 502, 503, 504)  # answers of a server that may answer otherwise later
+
+
+class _BrokenError(Exception):
+    """A connection that may be tried again."""
 
 
 def fetch(
     dataset: DataSet,
     base: str | None = None,
     on_bytes: Callable[[str, int, int], None] = lambda *_: None,
+    say: Callable[[str], None] = lambda _: None,
     pause: float = 1.0,
 ) -> Path:
     """Get what is missing of a data set; its folder.
@@ -45,24 +50,22 @@ def fetch(
         dataset: one of `adamomentum_lab.data.sets.known()`.
         base: address of a folder that has the same files, in place of the publisher's.
         on_bytes: hears the name of each file, how many bytes are there, and of how many.
+        say: hears of every attempt that failed.
         pause: seconds before the second attempt; each further one waits twice as long.
     """
     folder = root()
-    state, words = dataset.state()
-    if state == "complete":
-        return Path(words)
+    work = folder / ".downloads" / dataset.name
     if not dataset.downloads:
         raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
-    work = folder / ".downloads" / dataset.name
     with _told(work), _locked(work, dataset.name):
-        for download in dataset.downloads:
-            if _there(dataset, download, folder):
-                continue
-            archive = _downloaded(download, work, base, on_bytes, pause)
-            _unpacked(archive, download.into, work / "unpacked", folder)
-            archive.unlink()
+        if dataset.state()[0] != "complete":
+            for download in dataset.downloads:
+                if not _there(dataset, download, folder):
+                    archive = _downloaded(download, work, base, on_bytes, say, pause)
+                    _unpacked(archive, download.into, work / "unpacked", folder)
+                    archive.unlink()
         shutil.rmtree(work)
-    state, words = dataset.state()
+        state, words = dataset.state()
     if state != "complete":
         raise LabError(f"{dataset.name} was downloaded, but is {state}: {words}")
     return Path(words)
@@ -81,6 +84,8 @@ def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
 @contextlib.contextmanager
 def _told(work: Path) -> Iterator[None]:
     """Faults of the disk in one sentence."""
+    if work.parents[1].exists() and not work.parents[1].is_dir():
+        raise LabError(f"{work.parents[1]} is not a folder; ADAMOMENTUM_DATA must name one.")
     try:
         work.mkdir(parents=True, exist_ok=True)
         yield
@@ -100,6 +105,7 @@ def _locked(work: Path, name: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise LabError(f"another process is downloading {name}.") from error
+        work.mkdir(exist_ok=True)  # one that has just ended has removed it
         yield
 
 
@@ -108,6 +114,7 @@ def _downloaded(
     work: Path,
     base: str | None,
     on_bytes: Callable[[str, int, int], None],
+    say: Callable[[str], None],
     pause: float,
 ) -> Path:
     """The file, whole and right, from what an earlier call has left of it."""
@@ -117,37 +124,27 @@ def _downloaded(
     fresh = not file.exists()
     failures = most = 0
     while True:
-        before = file.stat().st_size if file.exists() else 0
+        before = _size(file)
+        reason = "it ends early"
         try:
             if before < download.size:
                 _more(url, file, before, download.size, lambda n: on_bytes(name, n, download.size))
-        except urllib.error.HTTPError as error:
-            if error.code == 416 and not fresh:  # the server's file is shorter than what is here
-                file.unlink()
-                fresh = True
-                continue
-            if error.code < 500:
-                raise LabError(f"{url} answers {error.code} {error.reason}.") from error
-            reason = f"{error.code} {error.reason}"
-        except _BROKEN as error:
-            reason = str(getattr(error, "reason", error)) or type(error).__name__
-        except ValueError as error:
-            raise LabError(f"{url!r} is no address ({error}).") from error
-        else:
-            reason = "it ends early"
-        now = file.stat().st_size if file.exists() else 0
+        except _BrokenError as error:
+            reason = str(error)
+        now = _size(file)
         if now >= download.size:
             found = digest_of(file, download.digest)
             if now == download.size and found == download.digest:
                 return file
             file.unlink()
-            if fresh:
-                raise LabError(
-                    f"{url} is not the file that was published: its {hash_like(download.digest)} "
-                    f"is {found}, not {download.digest}. Nothing was kept."
-                )
-            fresh = True  # what was left of an earlier call may have been wrong
-            continue
+            if not fresh:  # what was left of an earlier call may have been wrong
+                fresh = True
+                continue
+            kind = hash_like(download.digest)
+            wrong = f"its {kind} is {found}, not {download.digest}"
+            if now > download.size:
+                wrong = f"it has more than {download.size:,} bytes"
+            raise LabError(f"{url} is not the file that was published: {wrong}; nothing was kept.")
         failures = 0 if now > max(most, before) else failures + 1
         most = max(most, before, now)
         if failures == ATTEMPTS:
@@ -155,24 +152,71 @@ def _downloaded(
                 f"{url} cannot be had ({reason}); {now:,} of {download.size:,} bytes are there, "
                 "and the same command continues."
             )
-        time.sleep(pause * 2**failures)
+        wait = pause * 2 ** max(0, failures - 1)
+        say(f"{name}: {reason}; again in {wait:.0f} s")
+        time.sleep(wait)
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _more(url: str, file: Path, start: int, size: int, on_bytes: Callable[[int], None]) -> None:
     """Append to a file what the server has from `start` on, up to its size and a byte."""
-    request = urllib.request.Request(url, headers={"User-Agent": "adamomentum"})
-    if start:
-        request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-        partial = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
-            f"bytes {start}-"
-        )
+    with _answer(url, start, size) as answer:
+        partial = answer.status == 206
         start = start if partial else 0  # servers may send all of it
         with file.open("ab" if partial else "wb") as out:
-            while start <= size and (block := answer.read(min(BLOCK, size + 1 - start))):
+            while start <= size:
+                try:
+                    block = answer.read(min(BLOCK, size + 1 - start))
+                except (OSError, http.client.HTTPException) as error:
+                    raise _BrokenError(_line(error)) from error
+                if not block:
+                    break
                 out.write(block)
                 start += len(block)
                 on_bytes(start)
+
+
+def _answer(url: str, start: int, size: int) -> Any:
+    """The server's answer, if it is the beginning, or the rest, of a file of this size."""
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "adamomentum"})
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # what is here is as long as what is there
+            return _answer(url, 0, size)
+        if error.code in BUSY:
+            raise _BrokenError(f"{error.code} {error.reason}") from error
+        raise LabError(f"{url} answers {error.code} {_line(error.reason)}.") from error
+    except (ValueError, http.client.InvalidURL) as error:
+        raise LabError(f"{url!r} is no address ({_line(error)}).") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = _line(getattr(error, "reason", error))
+        if url.startswith("file:"):
+            raise LabError(f"{url} cannot be read ({reason}).") from error
+        raise _BrokenError(reason) from error
+    if answer.status == 206:
+        first, _, total = answer.headers.get("Content-Range", "").partition("/")
+        if not first.startswith(f"bytes {start}-"):
+            answer.close()
+            return _answer(url, 0, size)
+    else:
+        total = answer.headers.get("Content-Length", "")
+    if total.isdigit() and int(total) != size:
+        answer.close()
+        raise LabError(
+            f"{url} is not the file that was published: it has {int(total):,} bytes, not {size:,}."
+        )
+    return answer
+
+
+def _line(error: object) -> str:
+    """The first line of a reason."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:

@@ -12,7 +12,7 @@ from adamomentum_lab.errors import LabError
 def root() -> Path:
     """$ADAMOMENTUM_DATA, or the user's cache folder."""
     if given := os.environ.get("ADAMOMENTUM_DATA"):
-        return Path(given)
+        return Path(given).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "adamomentum"
 

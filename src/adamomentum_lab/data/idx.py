@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import zlib
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ def read_idx(content: bytes, name: str = "the file") -> Tensor:
     if content[:2] == b"\x1f\x8b":
         try:
             content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise LabError(f"{name} cannot be unpacked ({error}).") from error
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
         raise LabError(f"{name} is not in the IDX format: it begins with {content[:4].hex()!r}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,16 +20,27 @@ from adamomentum_lab.errors import LabError
 RESIZE = 256 / 224  # at evaluation: shorter side to size * RESIZE, then the middle
 
 
+@contextlib.contextmanager
+def told(source: str) -> Iterator[None]:
+    """A folder or file that is not there, or cannot be read, in one sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise LabError(f"{error.filename} is missing: {source}") from error
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be read ({error.strerror}).") from error
+
+
 def image_tree(folder: Path, source: str) -> tuple[list[Path], Tensor]:
     """The images below a folder and their labels: the number of their class, sorted by name."""
-    try:
+    with told(source):
         classes = sorted(path for path in folder.iterdir() if path.is_dir())
-    except OSError as error:
-        raise LabError(f"{folder} is missing: {source}") from error
     files: list[Path] = []
     labels: list[int] = []
     for label, path in enumerate(classes):
-        found = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGE_SUFFIXES)
+        with told(source):
+            inside = list(path.rglob("*"))
+        found = sorted(file for file in inside if file.suffix.lower() in IMAGE_SUFFIXES)
         if not found:
             raise LabError(f"{path} holds no image ({', '.join(IMAGE_SUFFIXES)}): {source}")
         files += found
@@ -88,14 +101,19 @@ def middle(image: Image.Image, size: int) -> Image.Image:
     return image.crop((left, top, left + size, top + size))
 
 
-class _Cropped(Dataset[tuple[Tensor, Tensor]]):
+class _Cropped(Dataset[tuple[Tensor, Tensor] | LabError]):
     """What a worker process does: decode and crop, a batch at a time."""
 
     def __init__(self, files: Sequence[Path], labels: Tensor, size: int) -> None:
         self.files, self.labels, self.size = [str(file) for file in files], labels, size
 
-    def __getitem__(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        indices, *chances = batch
+    def __getitem__(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | LabError:
+        try:
+            return self._batch(*batch)
+        except LabError as error:  # raised in a worker, it would bring its traceback along
+            return error
+
+    def _batch(self, indices: Tensor, *chances: Tensor) -> tuple[Tensor, Tensor]:
         images = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
         for i, index in enumerate(indices.tolist()):
             image = decoded(Path(self.files[index]))
@@ -120,7 +138,7 @@ def stream(
         size: of the crops.
         workers: processes; with 0 this one decodes.
     """
-    yield from DataLoader(
+    loader = DataLoader(
         _Cropped(files, labels, size),
         batch_size=None,
         sampler=list(batches),
@@ -130,3 +148,13 @@ def stream(
         multiprocessing_context="spawn" if workers else None,
         prefetch_factor=4 if workers else None,
     )
+    # Ctrl-C is for this process; workers inherit what is blocked.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        ready = iter(loader)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for batch in ready:
+        if isinstance(batch, LabError):
+            raise batch
+        yield batch

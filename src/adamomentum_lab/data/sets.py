@@ -67,37 +67,45 @@ class DataSet:
             f"that has {self.layouts[0].folder}; it comes from {self.downloads[0].url}."
         )
 
-    def state(self, folder: Path | None = None) -> tuple[State, str]:
+    def place(self, folder: Path) -> Path:
+        """Where it is read from: the first of its layouts that is there, else the first."""
+        places = [folder / layout.folder for layout in self.layouts]
+        return next((place for place in places if place.is_dir()), places[0])
+
+    def state(self) -> tuple[State, str]:
         """How much of it is there, and what to say about that."""
-        folder = folder or root()
-        first = ""
-        for layout in self.layouts:
-            place = folder / layout.folder
-            if not place.is_dir():
-                continue
-            fault = _fault(layout, place)
-            if not fault:
-                words = f"{place}: {layout.part}" if layout.part else str(place)
-                return "part" if layout.part else "complete", words
-            first = first or f"{place}: {fault}"
-        if first:
-            return "damaged", first
-        if self.downloads:
+        try:
+            return self._state(root())
+        except OSError as error:
+            return "damaged", f"{error.filename} cannot be read ({error.strerror})"
+
+    def _state(self, folder: Path) -> tuple[State, str]:
+        place = self.place(folder)
+        if not place.is_dir():
+            if not self.downloads:
+                return "missing", self.by_hand
             size = sum(download.size for download in self.downloads)
             return "missing", f"adamomentum data fetch {self.name} ({size / 1e6:,.0f} MB)"
-        return "missing", self.by_hand
+        faults = []
+        for layout in self.layouts:
+            if folder / layout.folder == place:
+                faults.append(_fault(layout, place))
+                if not faults[-1]:
+                    words = f"{place}: {layout.part}" if layout.part else str(place)
+                    return "part" if layout.part else "complete", words
+        return "damaged", f"{place}: {faults[0]}"
 
 
-def _fault(layout: Layout, folder: Path) -> str:
+def _fault(layout: Layout, place: Path) -> str:
     """The first thing that is not as it should be."""
     for name, digest in layout.files.items():
-        file = folder / name
+        file = place / name
         if not file.is_file():
             return f"{name} is missing"
         if digest_of(file, digest) != digest:
             return f"{name} is not what it should be ({file.stat().st_size:,} bytes)"
     for name, count in layout.images.items():
-        found = sum(file.suffix.lower() in IMAGE_SUFFIXES for file in (folder / name).rglob("*.*"))
+        found = sum(file.suffix.lower() in IMAGE_SUFFIXES for file in (place / name).rglob("*.*"))
         if found != count:
             return f"{name} has {found:,} images, not {count:,}"
     return ""

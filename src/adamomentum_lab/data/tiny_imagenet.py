@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from adamomentum_lab.data.files import root
-from adamomentum_lab.data.images import all_decoded, image_tree
+from adamomentum_lab.data.images import all_decoded, image_tree, told
 from adamomentum_lab.data.sets import DataSet, Download, Layout
 from adamomentum_lab.errors import LabError
 
@@ -41,16 +41,17 @@ def tiny_imagenet(train: bool, folder: Path | None = None) -> tuple[Tensor, Tens
 
     From the official layout, or from one with only these classes (tiny-imagenet-20).
     """
-    folder = folder or root()
-    if (folder / _PART).is_dir():
-        files, labels = image_tree(folder / _PART / ("train" if train else "val"), DATASET.source())
+    place = DATASET.place(folder or root())
+    if place.name == _PART:
+        files, labels = image_tree(place / ("train" if train else "val"), DATASET.source())
     else:
-        files, labels = _official(folder / _WHOLE, train)
+        files, labels = _official(place, train)
     expected = CLASSES * (TRAIN if train else VAL)
-    if len(files) != expected or int(labels[-1]) != CLASSES - 1:
+    classes = len(set(labels.tolist()))
+    if (len(files), classes) != (expected, CLASSES):
         raise LabError(
-            f"the {'training' if train else 'validation'} images of Tiny ImageNet in {folder} are "
-            f"{len(files):,} of {int(labels[-1]) + 1} classes, not {expected:,} of {CLASSES}: "
+            f"the {'training' if train else 'validation'} images of Tiny ImageNet in {place} are "
+            f"{len(files):,} of {classes} classes, not {expected:,} of {CLASSES}: "
             f"{DATASET.source()}"
         )
     return all_decoded(files), labels
@@ -58,18 +59,16 @@ def tiny_imagenet(train: bool, folder: Path | None = None) -> tuple[Tensor, Tens
 
 def _official(folder: Path, train: bool) -> tuple[list[Path], Tensor]:
     """train/<class>/images/*.JPEG; val/images/*.JPEG with the classes in val_annotations.txt."""
-    try:
+    with told(DATASET.source()):
         classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())[::10]
         if train:
             files = [sorted((folder / "train" / name / "images").iterdir()) for name in classes]
         else:
             lines = (folder / "val" / "val_annotations.txt").read_text().splitlines()
-            named = sorted(line.split("\t")[:2] for line in lines)
+            named = sorted((*line.split("\t"), "", "")[:2] for line in lines)
             files = [
                 [folder / "val" / "images" / file for file, its in named if its == name]
                 for name in classes
             ]
-    except OSError as error:
-        raise LabError(f"{error.filename} is missing: {DATASET.source()}") from error
-    labels = torch.repeat_interleave(torch.tensor([len(some) for some in files]))
-    return [file for some in files for file in some], labels
+    labels = [label for label, some in enumerate(files) for _ in some]
+    return [file for some in files for file in some], torch.tensor(labels, dtype=torch.int64)

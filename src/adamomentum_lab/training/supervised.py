@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -30,7 +31,6 @@ from adamomentum_lab.workloads import Selection, Workload
 Record = dict[str, Any]
 """Of one epoch: its number, and the scores of train and, where measured, validation and test."""
 Status = Literal["done", "diverged", "stopped"]
-SHOWN = "shown.txt"  # what Workload.show returned, in the folder of the run
 
 
 @dataclass
@@ -60,6 +60,11 @@ def _seed(device: torch.device, seed: int) -> None:
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
+
+
+def shown_in(folder: Path, epoch: int) -> Path:
+    """What Workload.show returned after an epoch, in the folder of a run."""
+    return folder / f"shown-{epoch}.txt"
 
 
 class Supervised:
@@ -110,6 +115,8 @@ class Supervised:
         self.model: Any = self.fabric.setup_module(model)
         # Asked now: after a forward pass FSDP leaves the outermost parameters gathered.
         self._sharded = any(isinstance(param, DTensor) for param in self.model.parameters())
+        if self._sharded and workload.averaged > 1:
+            raise LabError(f"{type(workload).__name__} averages weights, which fsdp cannot yet.")
         self.optimizer = build(self.model.parameters())
         self.base = [float(group["lr"]) for group in self.optimizer.param_groups]
         self._optimizer: Any = self.fabric.setup_optimizers(self.optimizer)
@@ -225,10 +232,8 @@ class Supervised:
                 or chosen([*self.outcome.epochs, record], self.workload) is record
             ):
                 record["test"] = self._evaluate(self.data.test)
-                if self.checkpoints is not None and self.fabric.is_global_zero:
-                    folder = self.checkpoints.last.parent
-                    if words := self.workload.show(self.model, self.data, folder):
-                        (folder / SHOWN).write_text(words)
+            if chosen([*self.outcome.epochs, record], self.workload) is record:
+                self._show(record["epoch"])
         self.outcome.epochs.append(record)
         self.outcome.seconds.append(self._clock)
         self.outcome.updates += self._update
@@ -252,6 +257,14 @@ class Supervised:
             yield
         finally:
             torch._foreach_copy_(params, now)
+
+    def _show(self, epoch: int) -> None:
+        # Sharded, the network only runs on all processes at once.
+        if self.checkpoints is None or self._sharded or not self.fabric.is_global_zero:
+            return
+        folder = self.checkpoints.last.parent
+        if words := self.workload.show(self.model, self.data, folder):
+            shown_in(folder, epoch).write_text(words, encoding="utf-8")
 
     def _evaluate(self, split: Any) -> dict[str, float]:
         scores = self.workload.evaluate(self.model, split)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import inspect
 import pkgutil
-import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -212,7 +212,7 @@ class Origin:
     name: str
     file: Path
     code: str
-    """Digest of the file and the lab's networks in it: each version has its own runs."""
+    """Digest of the file and what it uses of the lab: each version has its own runs."""
 
     def load(self) -> type[Workload]:
         """The class. Errors in a user's file are left as they are."""
@@ -299,16 +299,38 @@ def find(name_or_file: str) -> Origin:
     return Origin(file.stem, file.resolve(), _digest(file))
 
 
-# What a workload's numbers depend on beside its own file: the lab's networks, and shared bases.
-_PARTS = re.compile(r"adamomentum_lab\.(workloads\._\w+|models\.\w+)")
-
-
 def _digest(file: Path) -> str:
-    digest, seen, left = hashlib.sha256(), set(), [file]
+    """Of a workload's file, and of all of the lab's that decides about its numbers: networks,
+    data as it is read and augmented, losses, schedules, shared bases."""
+    lab = Path(__file__).parents[1]
+    seen, left = set[str](), [file]
+    digest = hashlib.sha256()
     while left:
-        content = left.pop().read_bytes()
+        content = left.pop(0).read_bytes()
         digest.update(content)
-        parts = sorted(set(_PARTS.findall(content.decode(errors="replace"))) - seen)
-        seen |= set(parts)
-        left += [Path(__file__).parents[1] / f"{part.replace('.', '/')}.py" for part in parts]
+        parts = sorted(part for part in _imported(content) if _matters(part) and part not in seen)
+        seen.update(parts)
+        left += [path for part in parts if (path := lab / f"{part.replace('.', '/')}.py").is_file()]
     return digest.hexdigest()[:12]
+
+
+def _imported(content: bytes) -> set[str]:
+    """The modules of the lab that a file names, as models.vgg."""
+    try:
+        nodes = list(ast.walk(ast.parse(content)))
+    except (SyntaxError, ValueError):
+        return set()  # told when it is loaded
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module]
+    named = {f"{node.module}.{alias.name}" for node in froms for alias in node.names}
+    named |= {node.module or "" for node in froms}
+    prefix = "adamomentum_lab."
+    return {name.removeprefix(prefix) for name in named if name.startswith(prefix)}
+
+
+def _matters(part: str) -> bool:
+    folder, _, module = part.partition(".")
+    if folder == "data":
+        return module not in ("files", "sets", "fetch")  # how data gets here
+    if folder == "training":
+        return module in ("losses", "schedules")
+    return folder == "models" or part.startswith("workloads._")

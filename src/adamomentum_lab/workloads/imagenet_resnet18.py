@@ -15,7 +15,7 @@ from adamomentum_lab.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_lab.data.tiny_imagenet import tiny_imagenet
 from adamomentum_lab.models.resnet import resnet
 from adamomentum_lab.training.schedules import Cosine, Schedule
-from adamomentum_lab.workloads import Data
+from adamomentum_lab.workloads import Data, Selection
 from adamomentum_lab.workloads._images import Images, channels_last, channels_last_network
 
 # The three optimizers that the paper ran; it leaves the form of weight decay open, which is that
@@ -45,8 +45,13 @@ class ImageNetResNet18(Images):
     settings = {"paper": _SETTINGS, "as-run": _SETTINGS}
 
     def schedule_of(self, optimizer: str) -> Schedule:
-        """To 1e-4 from SGDM's 0.1, to 5e-6 from the others' 1e-3."""
+        """To 1e-4 from SGDM's 0.1, to 5e-6 from the others' 1e-3; in these parts from any lr."""
         return Cosine(final=1e-3 if optimizer == "sgdm" else 5e-3)
+
+    @property
+    def selection(self) -> Selection:
+        """As run too, the last epoch: of ImageNet the scripts do not tell."""
+        return "validation" if self.protocol == "fair" else "last"
 
     @property
     def caveats(self) -> tuple[str, ...]:
