@@ -1,0 +1,133 @@
+"""Sentences and their translations: text, then numbers, then batches of about one length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from adamomentum_lab.errors import LabError
+
+# Numbers of tokens that every vocabulary has; END also begins a translation, as in fairseq.
+PAD, END, UNKNOWN = 0, 1, 2
+SPECIAL = 3
+
+
+class Subwords(Protocol):
+    """What cuts sentences into pieces of words, and joins them again."""
+
+    @property
+    def size(self) -> int:
+        """Of the vocabulary, with the special tokens."""
+        ...
+
+    def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The tokens of each sentence, without END."""
+        ...
+
+    def sentence(self, numbers: Sequence[int]) -> str:
+        """The text of some tokens."""
+        ...
+
+
+@dataclass(frozen=True)
+class Text:
+    """Sentences, and the translation of each."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if len(self.source) != len(self.target):
+            raise LabError(
+                f"there are {len(self.source):,} sentences and {len(self.target):,} translations."
+            )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, part: slice) -> Text:
+        return Text(self.source[part], self.target[part])
+
+    def cleaned(self, longest: int = 175, ratio: float = 1.5) -> Text:
+        """Without pairs that are empty, too long, or of too unlike length, counted in words.
+
+        What Moses' clean-corpus-n.perl does in the usual preparation of IWSLT'14. For training
+        alone: what is judged by is never thinned out.
+        """
+
+        def usual(source: str, target: str) -> bool:
+            short, long = sorted((len(source.split()), len(target.split())))
+            return short > 0 and long <= longest and long <= ratio * short
+
+        kept = [pair for pair in zip(self.source, self.target, strict=True) if usual(*pair)]
+        return Text([source for source, _ in kept], [target for _, target in kept])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The text of the three splits, and what cuts it."""
+
+    train: Text
+    validation: Text
+    test: Text
+    subwords: Subwords
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A split as numbers, every sentence ending in END."""
+
+    text: Text
+    source: Sequence[Tensor]
+    target: Sequence[Tensor]
+    batches: Sequence[Tensor]
+    """Which sentences are in each batch: fixed, so that passes differ in order alone."""
+
+    @classmethod
+    def of(cls, text: Text, subwords: Subwords, max_tokens: int) -> Pairs:
+        """The numbers of some text, in batches of at most so many tokens on either side."""
+        source, target = (
+            [torch.tensor([*tokens, END]) for tokens in subwords.numbers(side)]
+            for side in (text.source, text.target)
+        )
+        lengths = [(len(t), len(s)) for s, t in zip(source, target, strict=True)]
+        return cls(text, source, target, buckets(lengths, max_tokens))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """These sentences and their translations, padded to the longest."""
+        source, target = (
+            pad_sequence([side[i] for i in chosen.tolist()], batch_first=True, padding_value=PAD)
+            for side in (self.source, self.target)
+        )
+        return source, target
+
+
+def buckets(lengths: Sequence[tuple[int, ...]], max_tokens: int) -> list[Tensor]:
+    """Numbers of examples in batches of about one length.
+
+    Padded to its longest, no batch has more than `max_tokens` of any kind of token, unless one
+    example alone has.
+
+    Args:
+        lengths: of each example, on each side; sorted by the first.
+        max_tokens: of a batch, on each side.
+    """
+    batches: list[list[int]] = []
+    longest: tuple[int, ...] = ()
+    for i in sorted(range(len(lengths)), key=lambda i: (*lengths[i], i)):
+        both = tuple(map(max, longest, lengths[i]))
+        if batches and max(both) * (len(batches[-1]) + 1) <= max_tokens:
+            batches[-1].append(i)
+            longest = both
+        else:
+            batches.append([i])
+            longest = lengths[i]
+    return [torch.tensor(batch) for batch in batches]
