@@ -395,6 +395,7 @@ def _summary(run: Run, workload: Workload, epochs: int) -> str:
 def list_(as_json: JsonOption = False) -> None:
     """Optimizers with their settings, workloads with their scales."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from adamomentum_lab import contenders, workloads
@@ -438,12 +439,14 @@ def list_(as_json: JsonOption = False) -> None:
         table.add_row(c.name, c.role, f"{c.summary}\n[dim]{words}[/dim]")
     out.print(table)
     out.print()
-    table = Table("workload", "metric", "target", "epochs at smoke, mini, full", "", box=None)
-    table.pad_edge = False
+    table = Table("workload", "what it is", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for name, cls in problems.items():
         lengths = ", ".join(str(cls.epochs[scale]) for scale in workloads.SCALES)
-        target = "" if cls.target is None else f"{cls.target:g}"
-        table.add_row(name, cls.metric, target, lengths, (cls.__doc__ or "").strip())
+        target = "" if cls.target is None else f", target {cls.target:g}"
+        words = f"{cls.metric}{target}; epochs at smoke, mini, full: {lengths}"
+        summary = " ".join((cls.__doc__ or "").split())
+        table.add_row(name, f"{escape(summary)}\n[dim]{words}[/dim]")
     out.print(table)
     out.print(
         "\nProtocols: fair (equal tuning, validation chooses), paper (its settings, last epoch), "
