@@ -1,7 +1,14 @@
 """Settings that must be in force before torch and triton are imported."""
 
+import contextlib
 import os
+import signal
 
 # Without a GPU the Triton kernel runs in Triton's interpreter, on CPU tensors.
 os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.setdefault("KERAS_BACKEND", "torch")
+
+# In a job that a shell runs in the background Ctrl-C is ignored, and so it would be by the processes
+# that tests start to interrupt them.
+with contextlib.suppress(ValueError):  # only the main thread may
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -77,12 +77,12 @@ class Result:
         """The whole, as `adamomentum race --json` prints it."""
         return {
             "spec": asdict(self.race),
-            "caveats": self.caveats,
             "ranking": [row.as_json() for row in self.rows],
             "runs": [
                 {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
             ],
             "machine": environment("cpu"),
+            **({"caveats": self.caveats} if self.caveats else {}),
         }
 
 
@@ -90,11 +90,11 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
     """One run, as `adamomentum train --json` prints it."""
     return {
         "spec": run.spec.as_json(),
-        "caveats": caveats_of(run.spec, workload),
         "status": run.status,
         "epochs": run.epochs[:epochs],
         "final": final(run, workload, epochs),
         "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
+        **({"caveats": caveats} if (caveats := caveats_of(run.spec, workload)) else {}),
         **({"error": run.error} if run.error else {}),
     }
 

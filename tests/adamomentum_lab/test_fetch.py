@@ -99,8 +99,6 @@ class Server:
                 time.sleep(self.pause)
         except OSError:
             pass  # the other side has gone
-        if self.breaks_after is not None:
-            handler.connection.close()
 
     def close(self):
         self._server.shutdown()

@@ -187,6 +187,7 @@ def _answer(url: str, start: int, size: int) -> Any:
             request.add_header("Range", f"bytes={start}-")
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code == 416:  # what is here is as long as what is there
             return _answer(url, 0, size)
         if error.code in BUSY:
