@@ -8,7 +8,7 @@ import signal
 os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
-# In a job that a shell runs in the background Ctrl-C is ignored, and so it would be by the processes
-# that tests start to interrupt them.
+# What a shell runs in the background ignores Ctrl-C, and so would the processes that tests start in
+# order to interrupt them.
 with contextlib.suppress(ValueError):  # only the main thread may
     signal.signal(signal.SIGINT, signal.default_int_handler)
