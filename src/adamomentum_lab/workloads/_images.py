@@ -15,7 +15,7 @@ from adamomentum_lab.workloads import Classification, Protocol, Scale
 class Images(Classification):
     """Photographs as bytes, which become floats batch by batch, on the device.
 
-    Networks and images are in the layout channels-last, a third faster on the CPU as measured by
+    Networks and images are in the layout channels-last, a fifth faster on the CPU as measured by
     benchmarks/vision.py.
     """
 
