@@ -13,7 +13,7 @@ from adamomentum_lab.race import base_settings, unstated
 from adamomentum_lab.training.losses import smoothed_cross_entropy
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import _cifar10, find
-from tests.adamomentum_lab.test_supervised import loop_of, weights
+from tests.adamomentum_lab.test_supervised import continues
 
 NAMES = ["cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121"]
 
@@ -92,15 +92,7 @@ def test_a_run_with_augmentation_continues_bit_for_bit(name, images, tmp_path):
     workload = find(name).load()("smoke")
     workload.batch = 32
     workload.epochs = {"smoke": 2}
-    whole = loop_of(workload)
-    whole.run()
-    updates = []
-    stop = loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 11)
-    assert stop.run().status == "stopped"
-    resumed = loop_of(workload, tmp_path)
-    assert resumed.run().status == "done"
-    assert torch.equal(weights(whole), weights(resumed))
-    assert whole.outcome.epochs == resumed.outcome.epochs
+    assert continues(workload, tmp_path, after=11)
 
 
 def test_augmentation_is_for_training_alone(images):

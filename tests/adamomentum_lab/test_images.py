@@ -24,7 +24,7 @@ from adamomentum_lab.data.images import (
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.schedules import Moment
 from adamomentum_lab.workloads import find
-from tests.adamomentum_lab.test_supervised import loop_of, weights
+from tests.adamomentum_lab.test_supervised import continues
 
 
 def write_image(file, size=(64, 64), mode="RGB", seed=0):
@@ -216,15 +216,7 @@ def test_the_small_workload_continues_bit_for_bit(tiny, tmp_path, monkeypatch):
     assert workload.caveats == ("on 20 classes of Tiny ImageNet, 64x64: not ImageNet",)
     workload.batch = 32
     workload.epochs = {"smoke": 2}
-    whole = loop_of(workload)
-    whole.run()
-    updates = []
-    stop = loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 11)
-    assert stop.run().status == "stopped"
-    resumed = loop_of(workload, tmp_path)
-    assert resumed.run().status == "done"
-    assert torch.equal(weights(whole), weights(resumed))
-    assert whole.outcome.epochs == resumed.outcome.epochs
+    assert continues(workload, tmp_path, after=11)
 
 
 def test_schedules_end_where_the_paper_says():
@@ -283,10 +275,4 @@ def test_the_full_workload_reads_files_and_continues(small_imagenet, monkeypatch
         for rank in range(2)
     ]
     assert torch.equal(torch.cat(shares).sort().values, seen.sort().values)
-    whole = loop_of(workload)
-    whole.run()
-    updates = []
-    loop_of(workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 2).run()
-    resumed = loop_of(workload, tmp_path)
-    assert resumed.run().status == "done"
-    assert torch.equal(weights(whole), weights(resumed))
+    assert continues(workload, tmp_path, after=2)

@@ -32,6 +32,21 @@ def weights(loop):
     return torch.cat([param.detach().flatten() for param in loop.model.parameters()])
 
 
+def continues(workload, folder, after):
+    """Whether a run that is stopped after so many updates ends as one that is not."""
+    whole = loop_of(workload)
+    whole.run()
+    updates = []
+    stop = loop_of(
+        workload, folder, on_update=updates.append, stopped=lambda: len(updates) == after
+    )
+    assert stop.run().status == "stopped"
+    resumed = loop_of(workload, folder)
+    assert resumed.run().status == "done"
+    assert whole.outcome.epochs == resumed.outcome.epochs
+    return torch.equal(weights(whole), weights(resumed))
+
+
 def test_it_is_the_loop_anyone_would_write(tmp_path):
     workload = problem(tmp_path, "clipped")
     workload.batch = 16
