@@ -90,11 +90,11 @@ def test_neighbours_make_no_difference(seed):
         alone = Table(6, seed, 2.0)
         alone.prefixes = [(sentence, ())] * 3
 
-        def step(last, parents, alone=alone, first=[True]):  # noqa: B006
-            if first:
-                first.clear()
-                return torch.stack([alone.after(*p) for p in alone.prefixes]).view(1, 3, -1)
-            return alone(last, parents)
+        first = torch.stack([alone.after(*p) for p in alone.prefixes]).view(1, 3, -1)
+        answers = itertools.chain([lambda *_, first=first: first], itertools.repeat(alone))
+
+        def step(last, parents, answers=answers):
+            return next(answers)(last, parents)
 
         one = beam_search(step, limit[None], beam=3, end=END)
         assert one.best()[0] == together.best()[sentence]

@@ -334,6 +334,23 @@ def test_what_cannot_succeed_is_not_tried_again(server, home, tmp_path):
     assert not list((home / ".downloads" / "set").iterdir())
 
 
+def test_a_server_that_refuses_every_range(server, home):
+    wanted = archived(server)
+    server.errors = [416] * 99
+    with pytest.raises(LabError, match="answers 416"):
+        fetch(wanted, pause=0)
+    assert len(server.requests) == 1
+
+
+def test_what_is_whole_need_not_be_fetched(home):
+    by_hand = DataSet("set", "", (Layout("set", {"a": md5(b"x")}),), "", by_hand="ask for it")
+    with pytest.raises(LabError, match="cannot be downloaded: ask for it"):
+        fetch(by_hand)
+    (home / "set").mkdir(parents=True)
+    (home / "set" / "a").write_bytes(b"x")
+    assert fetch(by_hand) == home / "set"
+
+
 def test_a_network_that_fails_is_not_taken_for_the_disk(server, home, monkeypatch):
     wanted, heard = archived(server), []
     read = http.client.HTTPResponse.read

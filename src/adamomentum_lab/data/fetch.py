@@ -55,15 +55,19 @@ def fetch(
     """
     folder = root()
     work = folder / ".downloads" / dataset.name
+    state, words = dataset.state()
+    if state == "complete":
+        return Path(words)
     if not dataset.downloads:
         raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
     with _told(work), _locked(work, dataset.name):
-        if dataset.state()[0] != "complete":
-            for download in dataset.downloads:
-                if not _there(dataset, download, folder):
-                    archive = _downloaded(download, work, base, on_bytes, say, pause)
-                    _unpacked(archive, download.into, work / "unpacked", folder)
-                    archive.unlink()
+        # Another process may have ended just now.
+        lacking = dataset.downloads if dataset.state()[0] != "complete" else ()
+        for download in lacking:
+            if not _there(dataset, download, folder):
+                archive = _downloaded(download, work, base, on_bytes, say, pause)
+                _unpacked(archive, download.into, work / "unpacked", folder)
+                archive.unlink()
         shutil.rmtree(work)
         state, words = dataset.state()
     if state != "complete":
@@ -188,7 +192,7 @@ def _answer(url: str, start: int, size: int) -> Any:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # what is here is as long as what is there
+        if error.code == 416 and start:  # what is here is as long as what is there
             return _answer(url, 0, size)
         if error.code in BUSY:
             raise _BrokenError(f"{error.code} {error.reason}") from error
@@ -204,7 +208,9 @@ def _answer(url: str, start: int, size: int) -> Any:
         first, _, total = answer.headers.get("Content-Range", "").partition("/")
         if not first.startswith(f"bytes {start}-"):
             answer.close()
-            return _answer(url, 0, size)
+            if start:
+                return _answer(url, 0, size)
+            raise LabError(f"{url} answers with another part than was asked for.")
     else:
         total = answer.headers.get("Content-Length", "")
     if total.isdigit() and int(total) != size:

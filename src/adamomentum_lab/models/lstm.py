@@ -31,6 +31,7 @@ class LSTMLayer(nn.LSTM):
         super().__init__(inputs, units)
         self.weight_dropout = weight_dropout
 
+    # nn.LSTM also takes packed sequences, and no state; this does not.
     def forward(  # type: ignore[override]
         self, x: Tensor, state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:

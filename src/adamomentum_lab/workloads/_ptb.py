@@ -174,8 +174,8 @@ def random_length(order: torch.Generator) -> int:
     return max(5, int(mean + 5 * float(torch.randn((), generator=order))))
 
 
-def _unwrapped(model: nn.Module) -> Any:
+def _unwrapped(model: Any) -> Any:
     """Of DDP and Fabric, the network inside."""
     while not isinstance(model, LSTMLanguageModel):
-        model = model.module  # type: ignore[assignment]
+        model = model.module
     return model
