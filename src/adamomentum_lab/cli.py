@@ -116,8 +116,9 @@ def race(
     from adamomentum_lab import contenders, workloads
     from adamomentum_lab.analysis.table import settings_in_words
     from adamomentum_lab.errors import StoppedError
+    from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, dumps, hold, write
+    from adamomentum_lab.race import Race, hold, write
     from adamomentum_lab.runs.local import Local
     from adamomentum_lab.runs.store import Store
 
@@ -256,8 +257,9 @@ def train(
 
     from adamomentum_lab import contenders, workloads
     from adamomentum_lab.errors import LabError, StoppedError
+    from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import base_settings, caveats_of, dumps, run_as_json
+    from adamomentum_lab.race import base_settings, caveats_of, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store

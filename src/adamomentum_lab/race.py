@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 from adamomentum_lab import contenders
 from adamomentum_lab.analysis.ranking import Row, edge_of, final, ranking, validation_key
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.output import dumps
 from adamomentum_lab.runs import tuning
 from adamomentum_lab.runs.environment import environment
 from adamomentum_lab.runs.execute import Job
@@ -102,19 +102,6 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
 def caveats_of(spec: Spec, workload: Workload) -> tuple[str, ...]:
     """What must be said with a run."""
     return (*workload.caveats, *unstated([spec.optimizer], type(workload), workload.protocol))
-
-
-def dumps(value: Any, indent: int | None = None) -> str:
-    """JSON as its standard has it: what is not a finite number becomes null."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [plain(item) for item in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return json.dumps(plain(value), indent=indent, allow_nan=False)
 
 
 def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""What is written for others to read: whole files, and JSON as its standard has it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from adamomentum_lab.errors import LabError
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON as its standard has it: what is not a finite number becomes null."""
+    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write(file: Path, content: str | bytes) -> None:
+    """Write a file, and its folder: it is there whole, or as it was before."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            beside.write_bytes(content.encode() if isinstance(content, str) else content)
+            beside.replace(file)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot write {file} ({error.strerror}).") from error

@@ -1,0 +1,232 @@
+"""A claim's page, figure and numbers as files, and the index of all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import adamomentum
+import adamomentum_lab
+from adamomentum_lab import theory
+from adamomentum_lab.output import dumps, write
+from adamomentum_lab.runs.environment import environment
+from adamomentum_lab.theory import Claim, Size, Tick
+
+# The numbers of a page depend on these, and on torch.
+_SOURCES = ("theory", "contenders", "models", "data")
+
+
+def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, Any], bool]:
+    """Write NAME.json, NAME.png and NAME.html; numbers that are there already are not made again.
+
+    Returns what is in the JSON file, and whether it was computed now.
+    """
+    file = folder / f"{claim.name}.json"
+    identity = f"{claim.name} {size} {_sources()}"
+    report = _read(file)
+    fresh = report.get("identity") != identity
+    if fresh:
+        begun = time.perf_counter()
+        # What is judged, drawn and tested is what the file holds.
+        numbers = json.loads(dumps(claim.compute(size, tick)))
+        machine = environment("cpu") | {"seconds": time.perf_counter() - begun}
+        report = {"identity": identity, "numbers": numbers, "machine": machine}
+    numbers = report["numbers"]
+    findings = claim.judge(numbers)
+    report |= {
+        "claim": claim.name,
+        "size": size,
+        "verdict": theory.verdict(findings),
+        "findings": [asdict(finding) for finding in findings],
+        "tables": [asdict(table) for table in claim.tables(numbers)],
+    }
+    write(folder / f"{claim.name}.png", _figure(claim, numbers))
+    write(folder / f"{claim.name}.html", _page("claim", claim=claim, report=report))
+    write(file, dumps(report, indent=1) + "\n")
+    return report, fresh
+
+
+def write_index(folder: Path) -> Path:
+    """The list of all pages in a folder, each with its verdict."""
+    made = [
+        (claim, report)
+        for claim in map(theory.get, theory.names())
+        if (report := _read(folder / f"{claim.name}.json")).get("verdict")
+    ]
+    file = folder / "index.html"
+    write(file, _page("index", made=made))
+    return file
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """What a file of ours holds; nothing, if it is not there, or damaged."""
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sources() -> str:
+    lab = Path(adamomentum_lab.__file__).parent
+    files: Iterable[Path] = (
+        file
+        for root in (*(lab / name for name in _SOURCES), Path(adamomentum.__file__).parent)
+        for file in root.rglob("*.py")
+    )
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _figure(claim: Claim, numbers: theory.Numbers) -> bytes:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: Any = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 10,
+        "axes.titleweight": "bold",
+        "legend.frameon": False,
+        "legend.fontsize": 8.5,
+        "lines.linewidth": 1.5,
+        "savefig.dpi": 130,
+    }
+    buffer = io.BytesIO()
+    with rc_context(style):
+        figure = Figure(figsize=(11, 7.5), layout="constrained")
+        claim.draw(numbers, figure)
+        # No date or version of matplotlib: the same numbers give the same file.
+        figure.savefig(buffer, format="png", metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def shown(value: Any) -> str:
+    """A number as people read it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        if value and not 1e-3 <= abs(value) < 1e5:
+            return f"{value:.2e}"
+        digits = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+        return f"{value:,.{digits}f}" if math.isfinite(value) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _page(name: str, **values: Any) -> str:
+    from jinja2 import DictLoader, Environment
+
+    environment = Environment(loader=DictLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
+    environment.filters["shown"] = shown
+    return environment.get_template(name).render(**values)
+
+
+_TEMPLATES = {
+    "base": """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{% block title %}{% endblock %}</title>
+<style>
+:root { --ink: #1b1f24; --paper: #fff; --line: #d5d9de; --soft: #f4f6f8;
+  --holds: #00684a; --only: #8a5a00; --not: #a3241c; --link: #0b5cad }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --paper: #15181c; --line: #3a4048;
+  --soft: #1f242a; --holds: #5fd0a8; --only: #f0b85a; --not: #ff8d83; --link: #7db8f5 } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 58rem; margin: 0 auto; padding: 1rem }
+h1 { line-height: 1.2 } h2 { margin-top: 2rem; font-size: 1.2rem }
+a { color: var(--link) }
+img { max-width: 100%; height: auto; background: #fff; border: 1px solid var(--line) }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; font-size: .9rem }
+caption { text-align: left; font-weight: 600; padding: .3rem 0 }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: left;
+  vertical-align: top }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.word { font-weight: 700; white-space: nowrap }
+.holds { color: var(--holds) } .holds-only-when { color: var(--only) }
+.does-not-hold { color: var(--not) }
+.verdict { border-left: .4rem solid currentColor; padding: .5rem 1rem; background: var(--soft) }
+footer { margin-top: 3rem; font-size: .85rem; border-top: 1px solid var(--line) }
+</style>
+</head>
+<body>
+{% block body %}{% endblock %}
+</body>
+</html>
+""",
+    "claim": """{% extends "base" %}
+{% macro word(text) %}<span class="word {{ text | replace(" ", "-") }}">{{ text }}</span>{% endmacro %}
+{% block title %}{{ claim.title }}: {{ report.verdict }}{% endblock %}
+{% block body %}
+<p><a href="index.html">All claims</a></p>
+<h1>{{ claim.title }}</h1>
+<p class="verdict {{ report.verdict | replace(" ", "-") }}"><strong>{{ report.verdict | capitalize }}{{
+  " ..., see below" if report.verdict == "holds only when" }}</strong></p>
+<h2>What the paper says <small>({{ claim.place }})</small></h2>
+<p>{{ claim.says }}</p>
+<h2>What was done here</h2>
+<p>{{ claim.done }}</p>
+<h2>What was found</h2>
+<div class="wide"><table>
+<thead><tr><th scope="col">the paper's statement<th scope="col">verdict<th scope="col">found</tr></thead>
+<tbody>
+{% for finding in report.findings %}
+<tr><td>{{ finding.statement }}<td>{{ word(finding.word) }}<td>{{ finding.found }}</tr>
+{% endfor %}
+</tbody></table></div>
+<p><img src="{{ claim.name }}.png" alt="Figure: {{ claim.title }}. Its numbers are in the tables below."></p>
+{% for table in report.tables %}
+<div class="wide"><table>
+<caption>{{ table.title }}</caption>
+<thead><tr>{% for column in table.columns %}<th scope="col">{{ column }}{% endfor %}</tr></thead>
+<tbody>
+{% for row in table.rows %}
+<tr>{% for value in row %}<td{{ ' class="number"' | safe if value is number }}>{{ value | shown }}{% endfor %}</tr>
+{% endfor %}
+</tbody></table></div>
+{% endfor %}
+<h2>To be read with it</h2>
+<ul>
+{% for note in claim.notes.strip().split("\n\n") %}
+<li>{{ note }}</li>
+{% endfor %}
+</ul>
+<footer><p>Made by <code>adamomentum theory {{ claim.name }}{{ " --paper" if report.size == "paper" }}</code>
+in {{ report.machine.seconds | round(1) }} s; adamomentum {{ report.machine.adamomentum }},
+torch {{ report.machine.torch }}. Every number: <a href="{{ claim.name }}.json">{{ claim.name }}.json</a>.</p></footer>
+{% endblock %}
+""",  # noqa: E501
+    "index": """{% extends "base" %}
+{% block title %}The theory of AdaMomentum, tested{% endblock %}
+{% block body %}
+<h1>The theory of AdaMomentum, tested</h1>
+<p>The claims of sections 3 and 4 of "Rethinking Adam: A Twofold Exponential Moving Average
+Approach" and of its toy experiments, each simulated or measured. A verdict follows from the numbers
+on its page by rules that are fixed in the code.</p>
+<div class="wide"><table>
+<thead><tr><th scope="col">claim<th scope="col">where<th scope="col">verdict</tr></thead>
+<tbody>
+{% for claim, report in made %}
+<tr><td><a href="{{ claim.name }}.html">{{ claim.title }}</a><td>{{ claim.place }}
+<td class="word {{ report.verdict | replace(" ", "-") }}">{{ report.verdict }}{{
+  " ..." if report.verdict == "holds only when" }}</tr>
+{% endfor %}
+</tbody></table></div>
+{% endblock %}
+""",
+}
