@@ -1,0 +1,33 @@
+"""Adam and AdaMomentum on the same gradients: what differs is what they divide by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from adamomentum_lab import contenders
+
+
+class Pair:
+    """Adam and AdaMomentum fed with the same gradients; only the first moves what is descended."""
+
+    def __init__(self, param: nn.Parameter, lr: float, betas: tuple[float, float]) -> None:
+        self._moved, self._shadow = param, nn.Parameter(param.detach().clone())
+        same: dict[str, Any] = {"lr": lr, "betas": betas}
+        # An eps that only keeps 0/0 away, where a weight never had a gradient.
+        self._adam: Optimizer = contenders.get("adam").build([self._moved], eps=1e-30, **same)
+        self._ours = contenders.get("adamomentum").build([self._shadow], eps=0.0, **same)
+
+    def step(self, gradient: Tensor) -> None:
+        """One step of both."""
+        self._moved.grad = self._shadow.grad = gradient
+        self._adam.step()
+        self._ours.step()
+
+    def squares(self) -> tuple[Tensor, Tensor]:
+        """What the two divide the same m by the roots of: Adam's, and AdaMomentum's."""
+        theirs: Tensor = self._adam.state[self._moved]["exp_avg_sq"]
+        ours: Tensor = self._ours.state[self._shadow]["exp_avg_momentum_sq"]
+        return theirs, ours
