@@ -289,19 +289,19 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     ratio.set(title=f"Effective step over Adam's, same path, lr {LRS[1]:g}", xlabel=r"$\theta$",
               xlim=(bounds[0] - 0.1, MINIMUM + 0.1))  # fmt: skip
     ratio.legend()
-    for axes, key, title in (
-        (over, "overshoot", "Overshoot, in half widths of the basin"),
-        (time, "settled", f"Steps until within {TOLERANCE}"),
-    ):
-        pairs = _pairs(numbers)
-        for method, which in zip(METHODS, (0, 1), strict=True):
-            values = [math.nan if pair[which][key] is None else pair[which][key] for pair in pairs]
-            axes.plot(values, "o" if which == 0 else "s", ms=5, color=COLOURS[method],
-                      label=NAMES[method], alpha=0.8)  # fmt: skip
-        names = [f"{lr:g}\n{b2:g}" for lr in LRS for b2 in BETA2S]
-        axes.set_xticks([3 * k + 1 for k in range(len(names))], names, fontsize=8)
-        axes.set(title=title, xlabel="lr, beta2 (sharp, middling and gentle corner each)")
-    time.set(yscale="log")
+    pairs = _pairs(numbers)
+    for name, which in zip(METHODS, (0, 1), strict=True):
+        values = [pair[which]["overshoot"] for pair in pairs]
+        over.plot(values, "os"[which], ms=5, color=COLOURS[name], label=NAMES[name], alpha=0.8)
+    time.plot([a["settled"] / b["settled"] if a["settled"] and b["settled"] else math.nan
+               for a, b in pairs], "o", ms=5, color=COLOURS["adamomentum"])  # fmt: skip
+    time.axhline(1, color="0.4", linewidth=0.8)
+    over.set(title="Overshoot, in half widths of the basin")
+    time.set(title=f"Steps until within {TOLERANCE}: AdaMomentum's over Adam's")
+    names = [f"{pair[0]['lr']:g}\n{pair[0]['beta2']:g}" for pair in pairs[:: len(SHARPNESS)]]
+    for axes in (over, time):
+        axes.set_xticks([len(SHARPNESS) * k + 1 for k in range(len(names))], names, fontsize=8)
+        axes.set(xlabel="lr, beta2 (sharp, middling and gentle corner each)")
     over.legend()
 
 

@@ -238,30 +238,35 @@ def tables(numbers: Numbers) -> list[Table]:
 
 def draw(numbers: Numbers, figure: Figure) -> None:
     """Effective steps for both eps; where the quadratics end."""
-    first, second, ends = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
+    grid = figure.add_gridspec(2, 2, height_ratios=(1.4, 1))
     places = {
         "inside": ("eps inside", COLOURS["adamomentum"], "-"),
-        "outside": ("eps outside", COLOURS["adam"], "-"),
+        "outside": ("the same eps outside", COLOURS["adam"], "-"),
         "same_floor": ("outside, same floor", "#009e73", "--"),
     }
-    for axes, case in zip((first, second), numbers["near"], strict=True):
+    for k, case in enumerate(numbers["near"]):
+        axes = figure.add_subplot(grid[0, k])
         for key, (label, colour, line) in places.items():
             axes.loglog(SIZES_OF_G, case[key], line, color=colour, label=label)
         for key in ("inside_limit", "outside_limit"):
             axes.axhline(case[key], color="0.6", linestyle=":", linewidth=1)
-        axes.set(title=f"eps = {case['eps']:g}", xlabel="gradient", ylabel="effective step")
-    first.legend()
-    names = [f"{NAMES[PAIRS[case['squared']][0]].split(',')[0]}\neps {case['eps']:g}"
+        axes.set(title=f"Effective step lr/divisor, eps = {case['eps']:g} (dotted: the limits)",
+                 xlabel="gradient")  # fmt: skip
+        axes.legend()
+    ends = figure.add_subplot(grid[1, :])
+    for k, (key, (_, colour, _)) in enumerate(places.items()):
+        for i, case in enumerate(numbers["rest"]):
+            at = i + 0.27 * (k - 1)
+            if case[key] < REST:
+                ends.text(at, 2 * REST, "at rest", color=colour, rotation=90, ha="center", size=9)
+            else:
+                ends.bar(at, case[key], 0.25, color=colour)
+    names = [f"{NAMES[PAIRS[case['squared']][1]].split(',')[0]}, eps {case['eps']:g}"
              for case in numbers["rest"]]  # fmt: skip
-    least = 1e-300
-    for k, (key, (label, colour, _)) in enumerate(places.items()):
-        at = [i + 0.25 * (k - 1) for i in range(len(names))]
-        ends.bar(at, [max(case[key], least) for case in numbers["rest"]], 0.25, color=colour,
-                 label=label, bottom=None)  # fmt: skip
-    ends.set(
-        yscale="log", title="Noisy quadratic: largest distance,\nsecond half", ylim=(1e-12, 10)
-    )
-    ends.set_xticks(range(len(names)), names, fontsize=8)
+    ends.set_xticks(range(len(names)), names)
+    ends.set(yscale="log", ylim=(REST, 1), xlim=(-0.6, len(names) - 0.4),
+             title="Quadratic with noise that falls with the gradient: largest distance to the "
+             "minimum, second half")  # fmt: skip
 
 
 CLAIM = Claim(

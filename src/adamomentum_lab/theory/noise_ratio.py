@@ -275,7 +275,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     streams.legend()
     quadratics.semilogx(CURVATURES, numbers["quadratics"]["measured"], "o-", ms=4, color=shades[1])
     quadratics.axhline(predicted(0.0, 0.9), color="0.5", linestyle=":")
-    quadratics.text(CURVATURES[0], predicted(0.0, 0.9), "pure noise", va="bottom", color="0.35")
+    quadratics.text(CURVATURES[0], predicted(0.0, 0.9) + 0.1, "pure noise", color="0.35")
     quadratics.set(title="Around the minimum of a noisy quadratic", xlabel=r"$h\,lr/\sigma$",
                    ylabel="step over Adam's")  # fmt: skip
     for net, colour in zip(numbers["network"], ("#0072b2", "#009e73", "#e69f00", "#cc79a7"),

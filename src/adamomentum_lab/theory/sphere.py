@@ -230,7 +230,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
         style = {"color": COLOURS[name], "label": NAMES[name], "marker": "o", "markersize": 3}
         steps = [math.nan if s is None else s for s in numbers[name]["median_steps"]]
         times.loglog(numbers["lrs"], steps, **style)
-        over.semilogx(numbers["lrs"], numbers[name]["median_overshoot"], **style)
+        over.loglog(numbers["lrs"], numbers[name]["median_overshoot"], **style)
     times.set(
         title=f"Median steps until within {TOLERANCE}",
         xlabel="lr (no point: half of the starts never settle)",
