@@ -24,11 +24,19 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, or say why it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
+
+
 def write(file: Path, content: str | bytes) -> None:
     """Write a file, and its folder: it is there whole, or as it was before."""
+    make_folder(file.parent)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         try:
             beside.write_bytes(content.encode() if isinstance(content, str) else content)
             beside.replace(file)

@@ -15,7 +15,7 @@ from typing import Any
 import adamomentum
 import adamomentum_lab
 from adamomentum_lab import theory
-from adamomentum_lab.output import dumps, write
+from adamomentum_lab.output import dumps, make_folder, write
 from adamomentum_lab.runs.environment import environment
 from adamomentum_lab.theory import Claim, Size, Tick
 
@@ -29,24 +29,26 @@ def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, 
     Returns what is in the JSON file, and whether it was computed now.
     """
     file = folder / f"{claim.name}.json"
+    make_folder(folder)
     identity = f"{claim.name} {size} {_sources()}"
     report = _read(file)
     fresh = report.get("identity") != identity
     if fresh:
         begun = time.perf_counter()
-        # What is judged, drawn and tested is what the file holds.
-        numbers = json.loads(dumps(claim.compute(size, tick)))
+        numbers = _as_read(claim.compute(size, tick))
         machine = environment("cpu") | {"seconds": time.perf_counter() - begun}
         report = {"identity": identity, "numbers": numbers, "machine": machine}
     numbers = report["numbers"]
     findings = claim.judge(numbers)
-    report |= {
-        "claim": claim.name,
-        "size": size,
-        "verdict": theory.verdict(findings),
-        "findings": [asdict(finding) for finding in findings],
-        "tables": [asdict(table) for table in claim.tables(numbers)],
-    }
+    report |= _as_read(
+        {
+            "claim": claim.name,
+            "size": size,
+            "verdict": theory.verdict(findings),
+            "findings": [asdict(finding) for finding in findings],
+            "tables": [asdict(table) for table in claim.tables(numbers)],
+        }
+    )
     write(folder / f"{claim.name}.png", _figure(claim, numbers))
     write(folder / f"{claim.name}.html", _page("claim", claim=claim, report=report))
     write(file, dumps(report, indent=1) + "\n")
@@ -63,6 +65,12 @@ def write_index(folder: Path) -> Path:
     file = folder / "index.html"
     write(file, _page("index", made=made))
     return file
+
+
+def _as_read(value: dict[str, Any]) -> dict[str, Any]:
+    """What is judged, shown and returned is what the file holds."""
+    read: dict[str, Any] = json.loads(dumps(value))
+    return read
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ BETA2S = (0.9, 0.99, 0.999)
 LRS = (3e-4, 1e-3, 3e-3)
 METHODS = ("adamomentum", "adam")
 TOLERANCE, STAY = 0.01, 50
-_STEPS = {"smoke": 3_000, "default": 20_000, "paper": 100_000}
+_STEPS = {"smoke": 1_500, "default": 20_000, "paper": 100_000}
 
 
 def slope(x: Tensor, width: Tensor) -> Tensor:

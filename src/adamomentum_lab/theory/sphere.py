@@ -123,7 +123,7 @@ def _by_distance(numbers: Numbers, won: list[bool]) -> list[float]:
     classes = []
     for low, high in pairwise(DISTANCES):
         mine = [w for w, r in zip(won, numbers["radius"], strict=True) if low <= r < high]
-        classes.append(sum(mine) / len(mine))
+        classes.append(sum(mine) / max(len(mine), 1))
     return classes
 
 
