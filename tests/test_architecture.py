@@ -40,12 +40,14 @@ def test_library_imports_only_its_host(path):
 LAB = {
     "errors.py": set(),
     "progress.py": set(),
+    "output.py": {"errors"},
     "models": {"models"},
     "data": {"data", "errors"},
     "contenders": {"contenders", "errors"},
     "training": {"training", "errors", "workloads"},
     "workloads": {"workloads", "errors", "training", "models", "data"},
     "runs": {"runs", "errors", "training", "workloads", "contenders"},
+    "theory": {"theory", "errors", "output", "contenders", "data", "runs"},
     "analysis": {"analysis", "errors", "runs", "training", "workloads", "contenders"},
 }
 LAB_FILES = [

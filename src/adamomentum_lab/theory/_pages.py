@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import adamomentum
-import adamomentum_lab
 from adamomentum_lab import theory
 from adamomentum_lab.output import dumps, make_folder, write
 from adamomentum_lab.runs.environment import environment
@@ -83,7 +82,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _sources() -> str:
-    lab = Path(adamomentum_lab.__file__).parent
+    lab = Path(__file__).parents[1]
     files: Iterable[Path] = (
         file
         for root in (*(lab / name for name in _SOURCES), Path(adamomentum.__file__).parent)
