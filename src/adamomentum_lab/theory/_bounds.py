@@ -1,0 +1,154 @@
+"""The bounds of the paper's two convergence theorems, as printed and as their proofs give them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+def lemma(beta1: float, beta2: float) -> float:
+    """What the proof multiplies sqrt(1 + log T) |g_1:T| by, to bound the sum of m^2/sqrt(t v)."""
+    gamma = beta1 / math.sqrt(beta2)
+    return 1 / ((1 - beta1) ** 2 * (1 - gamma) * math.sqrt(1 - beta2))
+
+
+def short_lemma(beta1: float, beta2: float) -> float:
+    """The same, by v >= (1 - beta2) m^2 and sum m^2 <= sum g^2 / (1 - beta1); see the page."""
+    return 1 / math.sqrt((1 - beta1) * (1 - beta2))
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What the convex theorem's bound is made of, after T rounds."""
+
+    rounds: int
+    alpha: float
+    beta1: float
+    beta2: float
+    distance: float  # D_inf
+    roots: float  # sum over i of sqrt(v_T)
+    weighted: float  # sum over t and i of beta_{1,t} sqrt(t v_t)
+    norms: float  # sum over i of |g_1:T|_2
+
+    def bound(self, constant: float | None = None) -> float:
+        """The theorem's, or with another constant in place of its lemma's."""
+        constant = lemma(self.beta1, self.beta2) if constant is None else constant
+        half = self.distance**2 / (2 * self.alpha * (1 - self.beta1))
+        logs = math.sqrt(1 + math.log(self.rounds))
+        momenta = self.alpha * logs * constant / (1 - self.beta1) * self.norms
+        return half * (math.sqrt(self.rounds) * self.roots + self.weighted) + momenta
+
+
+@dataclass(frozen=True)
+class Average:
+    """What the convex corollary's bound on R(T)/T is made of."""
+
+    rounds: int
+    dimension: int
+    alpha: float
+    beta1: float
+    beta2: float
+    decay: float  # lambda
+    eps: float
+    distance: float
+    gradient: float  # G_inf
+
+    def terms(self) -> tuple[float, float, float]:
+        """The three terms, without G or G + sqrt(eps/(1-beta2))."""
+        root = math.sqrt(self.rounds)
+        half = self.distance**2 / (2 * self.alpha * (1 - self.beta1))
+        logs = math.sqrt(1 + math.log(self.rounds))
+        momenta = self.alpha * logs * lemma(self.beta1, self.beta2) / ((1 - self.beta1) * root)
+        last = half * self.beta1 / ((1 - self.decay) ** 2 * self.rounds)
+        return self.dimension * momenta, self.dimension * half / root, self.dimension * last
+
+    def printed(self) -> float:
+        """As the corollary has it."""
+        momenta, middle, last = self.terms()
+        floor = math.sqrt(self.eps / (1 - self.beta2))
+        return (momenta + middle) * (self.gradient + floor) + last * self.gradient
+
+    def derived(self) -> float:
+        """As its proof gives it: eps in the two terms that hold sqrt(v), not in the other."""
+        momenta, middle, last = self.terms()
+        floor = math.sqrt(self.eps / (1 - self.beta2))
+        return momenta * self.gradient + (middle + last) * (self.gradient + floor)
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """The setting of the non-convex theorem, with alpha_t and 1 - beta_{1,t} of order 1/sqrt(t).
+
+    Step t, from 1, has alpha/sqrt(t) and 1 - beta_{1,t} = share/sqrt(t); T of them, so that the
+    average is over the T + 1 points from the start on, and the last alpha_T is alpha/sqrt(T+1).
+    """
+
+    lipschitz: float
+    gradient: float  # largest |g|_inf, noise included
+    eps: float
+    beta2: float
+    share: float = 1.0
+
+    def b_u(self, t: int) -> float:
+        """Largest 1/sqrt(v_t)."""
+        return 1 / math.sqrt(self.eps * _partial(self.beta2, t) / (1 - self.beta2))
+
+    def b_l(self, steps: int, *, printed: bool = False) -> float:
+        """Smallest 1/sqrt(v_T): 1-beta2^T under the root as in the proof, or beside it."""
+        largest = (1 - self._least() ** steps) * self.gradient
+        root = math.sqrt(largest**2 + self.eps / (1 - self.beta2))
+        rest = _partial(self.beta2, steps)
+        return 1 / (root * (rest if printed else math.sqrt(rest)))
+
+    def _least(self) -> float:
+        """The smallest beta_{1,t}: that of step 1."""
+        return 1 - self.share
+
+    def coupled(self, steps: int, *, printed: bool = False) -> float:
+        """Largest alpha with alpha_t <= (1 - beta_{1,t+1}) A: the same for every t."""
+        b_l = self.b_l(steps, printed=printed)
+        return self.share * math.sqrt(b_l / (2 * self.lipschitz**2 * self.b_u(1) ** 3))
+
+    def curvature(self, steps: int, since: int = 1, *, printed: bool = False) -> float:
+        """Largest alpha with alpha_t <= b_l/(2 L b_u^2) from step `since` on."""
+        b_l = self.b_l(steps, printed=printed)
+        return b_l * math.sqrt(since) / (2 * self.lipschitz * self.b_u(since) ** 2)
+
+    def admissible(self, steps: int, *, printed: bool = False) -> float:
+        """Largest alpha that meets both conditions from the first step on."""
+        return min(self.coupled(steps, printed=printed), self.curvature(steps, printed=printed))
+
+    def bound(
+        self,
+        steps: int,
+        alpha: float,
+        gap: float,
+        squared: float,
+        variance: float,
+        *,
+        printed_q2: bool = False,
+        printed_b_l: bool = False,
+    ) -> float:
+        """On the mean of |grad f|^2. `gap` is f - min f and `squared` |grad f|^2 at the start.
+
+        `variance` is sigma^2, of the whole noise vector.
+        """
+        b_l, b_u = self.b_l(steps, printed=printed_b_l), self.b_u(1)
+        q1 = 2 * gap / b_l
+        q1 += math.sqrt(1 / (2 * self.lipschitz**2 * b_u * b_l)) * (variance + squared)
+        power = 1 if printed_q2 else 2
+        q2 = math.sqrt(2 / (self.lipschitz**power * b_u * b_l)) * variance
+        eta = self.share**2 * harmonic(steps + 1)
+        return (q1 + q2 * eta) / (alpha * math.sqrt(steps + 1))
+
+
+def harmonic(n: int) -> float:
+    """1 + 1/2 + ... + 1/n."""
+    if n < 100:
+        return sum(1 / k for k in range(1, n + 1))
+    return math.log(n) + 0.5772156649015329 + 1 / (2 * n) - 1 / (12 * n**2)
+
+
+def _partial(beta: float, t: int) -> float:
+    """1 - beta^t, exact for small t as well."""
+    return -math.expm1(t * math.log(beta))
