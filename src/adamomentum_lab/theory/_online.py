@@ -5,6 +5,7 @@ Arrays are (schedule of beta1, alpha, seed, coordinate); a seed draws a stream o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -109,7 +110,7 @@ class Digits:
 
 
 class Sparse:
-    """Absolute loss |theta_i - c_{t,i}| of the features present; the i-th is in 1/i^2 of the rounds.
+    """Absolute loss |theta_i - c_{t,i}| of the features present, the i-th in 1/i^2 of the rounds.
 
     Gradients are -1, 0 or 1 wherever theta is; the best point is the median of each feature.
     """
@@ -158,7 +159,11 @@ class Far:
         return np.full((1, 1), self.point), np.zeros(1)
 
 
-STREAMS = {"quadratic": Quadratic, "digits": Digits, "sparse": Sparse}
+STREAMS: dict[str, Callable[[int, int], Stream]] = {
+    "quadratic": Quadratic,
+    "digits": Digits,
+    "sparse": Sparse,
+}
 
 
 class Play:
