@@ -79,8 +79,9 @@ class Average:
 class Smooth:
     """The setting of the non-convex theorem, with alpha_t and 1 - beta_{1,t} of order 1/sqrt(t).
 
-    Step t, from 1, has alpha/sqrt(t) and 1 - beta_{1,t} = share/sqrt(t); T of them, so that the
-    average is over the T + 1 points from the start on, and the last alpha_T is alpha/sqrt(T+1).
+    Step k, from 1, has alpha/sqrt(k) and 1 - beta_1 = share/sqrt(k). The paper's alpha_t, of the
+    step from theta_t, is that of k = t + 1, so that t can begin at 0 and alpha_T is
+    alpha/sqrt(T+1). The average is over theta_0 ... theta_T; the proof also steps from theta_T.
     """
 
     lipschitz: float
@@ -94,10 +95,14 @@ class Smooth:
         return 1 / math.sqrt(self.eps * _partial(self.beta2, t) / (1 - self.beta2))
 
     def b_l(self, steps: int, *, printed: bool = False) -> float:
-        """Smallest 1/sqrt(v_T): 1-beta2^T under the root as in the proof, or beside it."""
-        largest = (1 - self._least() ** steps) * self.gradient
+        """Smallest 1/sqrt(v): 1-beta2^t under the root as in the proof, or as printed, beside it.
+
+        The proof's is taken at its last step, T + 1.
+        """
+        last = steps if printed else steps + 1
+        largest = (1 - self._least() ** last) * self.gradient
         root = math.sqrt(largest**2 + self.eps / (1 - self.beta2))
-        rest = _partial(self.beta2, steps)
+        rest = _partial(self.beta2, last)
         return 1 / (root * (rest if printed else math.sqrt(rest)))
 
     def _least(self) -> float:

@@ -238,9 +238,9 @@ def _implied(numbers: Numbers) -> Finding:
     return Finding(
         "The theorem implies a regret of order sqrt(T).",
         word,
-        f"{_if(word, 'beta_{1,t} decays')}With 0.9 x 0.99^t the bound on R(T)/T changes "
-        f"with exponents from {min(decaying):.2f} to {max(decaying):.2f}; with the constant 0.9 of practice from "
-        f"{min(constant):.2f} to {max(constant):.2f}, so it grows, since the theorem's middle term "
+        f"{_if(word, 'beta_{1,t} decays')}With 0.9 x 0.99^t the bound on R(T)/T changes with "
+        f"exponents from {min(decaying):.2f} to {max(decaying):.2f}; with the constant 0.9 of "
+        f"practice from {min(constant):.2f} to {max(constant):.2f}: the theorem's middle term "
         f"is then of order T^1.5. Measured R(T)/T falls with the constant 0.9 as well, in {fell} "
         f"of {len(measured)} settings.",
     )
@@ -256,7 +256,7 @@ def _sparse(numbers: Numbers) -> Finding:
         "With sparse features, sum sqrt(v_T) is far below sqrt(d), and sum |g_1:T| below sqrt(dT).",
         word,
         f"{_if(word, 'features get rare fast and d is large')}At d = {d}, with features in "
-        f"1/i^2 of the rounds (|g| <= 1, alphas and schedules averaged) the sums are {parts[0]:.2f} and "
+        f"1/i^2 of the rounds (|g| <= 1, all alphas and schedules) the sums are {parts[0]:.2f} and "
         f"{parts[1]:.2f} of that. The second is about sum 1/i = log d over sqrt(d); with features "
         f"in 1/i of the rounds it is about 2, whatever d is. The AMSGrad form never forgets a "
         f"feature it has seen.",
