@@ -10,7 +10,7 @@ import pytest
 
 from adamomentum_lab import theory
 from adamomentum_lab.output import dumps
-from adamomentum_lab.theory import _adversary, _nonconvex, _online
+from adamomentum_lab.theory import _adversary, _nonconvex, _online, regret
 from adamomentum_lab.theory._bounds import (
     Average,
     Regret,
@@ -68,7 +68,8 @@ def test_bounds_of_the_convex_theorem_by_hand():
     assert lemma(0.25, 0.25) == pytest.approx(by_hand)
     assert short_lemma(0.25, 0.25) == pytest.approx(4 / 3)
     made_of = Regret(
-        rounds=1, alpha=0.5, beta1=0.25, beta2=0.25, distance=2.0, roots=3.0, weighted=5.0, norms=7.0
+        rounds=1, alpha=0.5, beta1=0.25, beta2=0.25,
+        distance=2.0, roots=3.0, weighted=5.0, norms=7.0,
     )  # fmt: skip
     # D^2/(2 alpha (1-beta1)) = 4/(3/4) = 16/3; times 3 + 5; then 1/2 x constant/(3/4) x 7.
     assert made_of.bound() == pytest.approx(16 / 3 * 8 + 0.5 * by_hand * 4 / 3 * 7)
@@ -160,7 +161,7 @@ def test_only_the_amsgrad_form_never_lowers_v(name):
 
 
 def test_the_theorem_needs_the_distance_to_the_best_point():
-    far = theory.get("regret").compute("smoke", lambda part: None)["far"]
+    far = regret._far()
     parts = (far["rounds"], far["alpha"], 0.9, 0.999)
     rest = (far["roots"], far["weighted"], far["norms"])
     assert far["regret"] > Regret(*parts, far["iterates_distance"], *rest).bound()
@@ -172,6 +173,13 @@ def test_adversarial_streams_favour_minus_one():
         g = _adversary._gradients(setting, 12_000)
         assert g.sum() > 0
         assert set(np.unique(g)) == {-1.0, setting.large}
+
+
+def test_algorithm_1_breaks_the_bound_where_v_falls():
+    numbers = _adversary.play(18_000, lambda part: None)
+    ours, theirs = (np.array(numbers[form]["of_bound"]) for form in ("algorithm1", "amsgrad"))
+    assert ours[-1, 0] > 1 > theirs.max()
+    assert numbers["algorithm1"]["end"][0] > 0.9 > -0.9 > numbers["amsgrad"]["end"][0]
 
 
 @pytest.mark.parametrize("function", _nonconvex.FUNCTIONS.values())
@@ -216,11 +224,14 @@ def test_the_same_numbers_again(smoke):
     assert json.loads(dumps(claim.compute("smoke", lambda part: None))) == numbers
 
 
-def test_a_broken_bound_is_reported():
-    claim = theory.get("regret")
-    numbers = json.loads(dumps(claim.compute("smoke", lambda part: None)))
-    records = numbers["streams"]["quadratic"]["amsgrad"]
-    records[-1]["regret"][0][0][0] = 1e12
+def test_a_broken_bound_is_reported(smoke):
+    claim, numbers = smoke
+    numbers = json.loads(json.dumps(numbers))
+    assert claim.judge(numbers)[0].word != "does not hold"
+    if claim.name == "regret":
+        numbers["streams"]["quadratic"]["amsgrad"][-1]["regret"][0][0][0] = 1e12
+    else:
+        numbers["averages"][-1][0][0] = [1e6] * numbers["trajectories"]
     assert claim.judge(numbers)[0].word == "does not hold"
 
 

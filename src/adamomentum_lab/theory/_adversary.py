@@ -11,6 +11,7 @@ import numpy as np
 
 from adamomentum import rule
 from adamomentum_lab.theory import Numbers, Tick
+from adamomentum_lab.theory._bounds import Regret
 from adamomentum_lab.theory._online import BETA1, BETA2, DECAY, EPS, Array
 
 
@@ -53,16 +54,34 @@ def play(rounds: int, tick: Tick) -> Numbers:
         "large": [setting.large for setting in SETTINGS],
         "rounds": ends,
     }
+    at = np.array(ends) - 1
     for i, form in enumerate(("algorithm1", "amsgrad")):
-        found = _play(gradients, amsgrad=form == "amsgrad")
+        played = _play(gradients, amsgrad=form == "amsgrad")
+        regret = played.pop("losses").cumsum(0)[at] + np.abs(sums[at])  # -1 pays minus the sum
+        bounds = [[_bound(played, gradients, j, t) for j in range(len(SETTINGS))] for t in ends]
         numbers[form] = {
-            "part": [(found[0][t - 1] / (2 * np.abs(sums[t - 1]))).tolist() for t in ends],
-            "average": [(found[0][t - 1] / t).tolist() for t in ends],
-            "end": found[1].tolist(),
-            "fell_much": found[2].tolist(),
+            "part": (regret / (2 * np.abs(sums[at]))).tolist(),
+            "average": (regret / (at + 1)[:, None]).tolist(),
+            "of_bound": (regret / np.array(bounds)).tolist(),
+            "end": played["theta"][-1].tolist(),
+            "fell_much": played["fell_much"].mean(0).tolist(),
         }
         tick((i + 1) / 2)
     return numbers
+
+
+def _bound(played: dict[str, Array], gradients: Array, j: int, rounds: int) -> float:
+    """The theorem's, of one stream; the best point is -1."""
+    s = SETTINGS[j]
+    t = np.arange(1, rounds + 1)
+    roots = np.sqrt(played["used"][:rounds, j])
+    return Regret(
+        rounds, s.alpha, s.beta1, s.beta2,
+        distance=float((played["theta"][:rounds, j] + 1).max()),
+        roots=float(roots[-1]),
+        weighted=float((s.beta1 * s.decay**t * np.sqrt(t) * roots).sum()),
+        norms=float(np.sqrt((gradients[:rounds, j] ** 2).sum())),
+    ).bound()  # fmt: skip
 
 
 def _gradients(setting: Setting, rounds: int) -> Array:
@@ -73,23 +92,22 @@ def _gradients(setting: Setting, rounds: int) -> Array:
     return np.where(large, setting.large, -1.0)
 
 
-def _play(gradients: Array, *, amsgrad: bool) -> tuple[Array, Array, Array]:
-    """Regrets by round and stream, the last points, and how often t v_t fell."""
+def _play(gradients: Array, *, amsgrad: bool) -> dict[str, Array]:
+    """By round and stream: losses, points, the v in use, and whether t v_t fell."""
     beta1, decay, beta2, alpha = np.array(
         [[s.beta1, s.decay, s.beta2, s.alpha] for s in SETTINGS]
     ).T
     theta, m, v = np.zeros((3, len(SETTINGS)))
     v_max = np.zeros_like(v) if amsgrad else None
-    losses, fell, used = np.zeros_like(gradients), np.zeros(len(SETTINGS)), v
+    points, used = np.zeros((2, *gradients.shape))
     for t, g in enumerate(gradients, 1):
-        losses[t - 1] = g * theta
+        points[t - 1] = theta
         direction, m, v, v_max = rule.direction(
             g, m, v, t, beta1=beta1 * decay**t, beta2=beta2, eps=EPS, v_max=v_max,
             bias_correction=False,
         )  # fmt: skip
         theta = np.clip(theta - alpha / t**0.5 * direction, -1, 1)
-        before, used = used, v if v_max is None else v_max
-        fell += t * used < (t - 1) * before * (1 - 1e-12)
-    # The best of [-1, 1] pays minus the modulus of the sum.
-    regret = losses.cumsum(0) + np.abs(gradients.cumsum(0))
-    return regret, theta, fell / len(gradients)
+        used[t - 1] = v if v_max is None else v_max
+    weighted = used * np.arange(1, len(used) + 1)[:, None]
+    fell = weighted[1:] < weighted[:-1] * (1 - 1e-12)
+    return {"losses": gradients * points, "theta": points, "used": used, "fell_much": fell}

@@ -175,6 +175,7 @@ def _vanishes(numbers: Numbers) -> Finding:
             foe["settings"], last["algorithm1"], last["amsgrad"], strict=True
         )
     )
+    over, under = (max(map(max, foe[form]["of_bound"])) for form in FORMS)
     word: Word = "holds"
     if any(stuck):
         word = "holds only when" if all(falls) else "does not hold"
@@ -186,8 +187,9 @@ def _vanishes(numbers: Numbers) -> Finding:
         f"Algorithm 1 stays at the worst point in {sum(stuck)} of {len(stuck)} settings; regret "
         f"after {foe['rounds'][-1]:,} rounds as a part of the worst point's, Algorithm 1 against "
         f"AMSGrad form: {told}. In the AMSGrad form it is falling in {sum(falls)} of "
-        f"{len(falls)}. On the three other streams the regrets of both differ by at most "
-        f"{near:.0%}.",
+        f"{len(falls)}. Algorithm 1's regret reached {over:.2g} times the theorem's bound, the "
+        f"AMSGrad form's {under:.2g}. On the three other streams the regrets of both differ by at "
+        f"most {near:.0%}.",
     )
 
 

@@ -192,7 +192,7 @@ def _practice(numbers: Numbers) -> Finding:
         f"Exponents: {_told(fits)}. At alpha 0.1 and with the corollary's schedule it is nearer to "
         f"T^(-1/4), for a reason: with 1-beta_{{1,t}} = 1/sqrt(t) the noise of m falls like "
         f"t^(-1/4), sqrt(v) with it (measured exponents {min(roots):.2f} to {max(roots):.2f}), so "
-        f"that alpha_t/sqrt(v_t) falls only like t^(-1/4). With v made of g^2 it would not.",
+        f"that alpha_t/sqrt(v_t) falls only like t^(-1/4). An average of g^2 would not fall.",
     )
 
 
@@ -267,9 +267,10 @@ def _dimension(numbers: Numbers) -> Finding:
         "Q1 and Q2 do not depend on the dimension.",
         "holds only when" if quiet[1] > quiet[0] else "holds",
         f"f - min f, |grad f|^2 and sigma^2, of which they are made, do not. For a sum of d equal "
-        f"functions all three are proportional to d, and so is the bound: {quiet[1] / quiet[0]:.0f} "
-        f"times as large for 1,000 coordinates as for 1. So is what it bounds, since coordinates "
-        f"do not interact: {mean:.3f} on 1-cos x at alpha 0.1 is {mean / DIMENSION:.4f} for each.",
+        f"functions all three are proportional to d, and so is the bound: "
+        f"{quiet[1] / quiet[0]:.0f} times as large for 1,000 coordinates as for 1. So is what it "
+        f"bounds, since coordinates do not interact: {mean:.3f} on 1-cos x at alpha 0.1 is "
+        f"{mean / DIMENSION:.4f} for each.",
     )
 
 
@@ -389,8 +390,8 @@ CLAIM = Claim(
     The theorem counts from t = 0, where alpha/sqrt(t) is infinite; here alpha_t is alpha/sqrt(t+1).
     The proof pairs m_{t+1} with v_t; the algorithm, and this page, with v_{t+1}.
 
-    At eps 1 v is nearly its floor eps/(1-beta2) everywhere, and the method nearly SGD with momentum:
-    where the bound says something, the adaptive part does little.
+    At eps 1 v is nearly its floor eps/(1-beta2) everywhere, and the method nearly SGD with
+    momentum: where the bound says something, the adaptive part does little.
 
     Why the rate tends to T^(-1/4) with the default eps is an argument, not a proof; the page
     measures the exponents of the mean and of sqrt(v).

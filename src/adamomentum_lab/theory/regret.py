@@ -120,10 +120,10 @@ def tables(numbers: Numbers) -> list[Table]:
             f"Streams C theta, -theta, ... on [-1, 1] after {foe['rounds'][-1]:,} rounds: regret "
             "as a part of the worst point's",
             ("C comes", "C", *(f"{label}: {what}" for label in FORMS.values()
-                               for what in ("part", "last point", "(t-1) v_{t-1} > t v_t"))),
+                               for what in ("part", "R(T) / bound", "last point", "t v falls"))),
             [[name, foe["large"][i],
-              *(foe[form][key][i] if key != "part" else foe[form][key][-1][i]
-                for form in FORMS for key in ("part", "end", "fell_much"))]
+              *(foe[form][key][-1][i] if key in ("part", "of_bound") else foe[form][key][i]
+                for form in FORMS for key in ("part", "of_bound", "end", "fell_much"))]
              for i, name in enumerate(foe["settings"])],
         ),
         Table(
