@@ -58,7 +58,7 @@ SETTINGS = (
 )
 SHORT = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)  # horizons without noise
 # Steps, trajectories.
-_SIZES = {"smoke": (300, 8), "default": (100_000, 40), "paper": (1_000_000, 80)}
+_SIZES = {"smoke": (300, 8), "default": (100_000, 40), "paper": (1_000_000, 40)}
 
 
 def smooth(function: str, setting: Setting) -> Smooth:

@@ -167,7 +167,7 @@ def _rate(numbers: Numbers) -> Finding:
         "With alpha_t and 1-beta_{1,t} of order 1/sqrt(t), the mean of |grad f|^2 falls like "
         "log(T)/sqrt(T).",
         word,
-        f"{'T is long enough for the start to be forgotten. ' if len(fast) < len(fits) else ''}"
+        f"{'T is long enough for the start to be left. ' if word == 'holds only when' else ''}"
         f"Exponents over the last one and a half decades, where that of log(T)/sqrt(T) is "
         f"{allowed:.2f}: {_told(fits)}. With beta2 0.999 the admitted alpha hardly moves the "
         f"iterates in {numbers['steps']:,} steps; the bound is far above all of them.",
@@ -287,6 +287,7 @@ def tables(numbers: Numbers) -> list[Table]:
         by_horizon += [
             [name, setting.name, steps, estimate.mean, limit]
             for steps, estimate, limit in zip(numbers["horizons"], measured, limits, strict=True)
+            if math.log10(steps).is_integer()
         ]
     return [
         Table(
@@ -308,7 +309,7 @@ def tables(numbers: Numbers) -> list[Table]:
             "1 - cos x without noise, eps 1, beta2 0.999: mean of |grad f|^2 over bound; and "
             "1/sqrt(v) for gradients of 1",
             ("T", "alpha, printed b_l", "ratio, printed b_l", "alpha, proof's b_l",
-             "ratio, proof's b_l", "1/sqrt(v_T)", "b_l as printed", "b_l of the proof"),
+             "ratio, proof's b_l", "1/sqrt(v_T)", "b_l as printed", "of the proof, step T+1"),
             [[t, *(x for run in numbers["short"]
                    for x in (run["alphas"][k], run["averages"][k] / run["bounds"][k])),
               numbers["constant_gradient"][k], QUIET.b_l(t, printed=True), QUIET.b_l(t)]

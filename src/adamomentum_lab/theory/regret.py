@@ -257,7 +257,11 @@ CLAIM = Claim(
 
     The 'shorter lemma' is ours, not the paper's.
 
-    Theorems and this page omit bias correction. Then a first step is about alpha/sqrt(1-beta2) =
-    32 alpha long, which is most of the regret on the quadratics.
+    Theorems and this page omit bias correction. Then the first step is alpha/sqrt(1-beta2) = 32
+    alpha long, which adds to the early regret.
+
+    The streams on [-1, 1] are projected onto it, coordinate by coordinate, which the theorem does
+    not have but its proof allows. With alpha and beta2 as here Algorithm 1 fails on them; with
+    the default betas it does so only where the large gradients are far apart.
     """,
 )
