@@ -185,8 +185,8 @@ def _vanishes(numbers: Numbers) -> Finding:
         f"{_if(word, 'the AMSGrad form is used, or the stream is kind')}On streams C theta, "
         f"-theta, -theta, ... "
         f"Algorithm 1 does as badly as the worst point in {sum(stuck)} of {len(stuck)} settings; "
-        f"regret after {foe['rounds'][-1]:,} rounds as a part of the worst point's, Algorithm 1 against "
-        f"AMSGrad form: {told}. In the AMSGrad form it is falling in {sum(falls)} of "
+        f"regret after {foe['rounds'][-1]:,} rounds as a part of the worst point's, Algorithm 1 "
+        f"against AMSGrad form: {told}. In the AMSGrad form it is falling in {sum(falls)} of "
         f"{len(falls)}. Algorithm 1's regret reached {over:.2g} times the theorem's bound, the "
         f"AMSGrad form's {under:.2g}. On the three other streams the regrets of both differ by at "
         f"most {near:.0%}.",

@@ -18,6 +18,7 @@ from adamomentum_lab.theory._nonconvex import (
     QUIET,
     SETTINGS,
     SHORT,
+    admitted,
     compute,
     smooth,
 )
@@ -68,30 +69,6 @@ def _allowed(numbers: Numbers) -> float:
 
 def _slope(steps: list[int], values: list[float]) -> float:
     return float(np.polyfit(np.log(steps), np.log(values), 1)[0])
-
-
-def admitted(eps: float, beta2: float = 0.999, steps: int = 100_000) -> dict[str, float]:
-    """What the conditions admit for L = G = 1, and when the bound says more than |f'| <= 1."""
-    made_of = Smooth(1.0, 1.0, eps, beta2)
-    alpha = made_of.admissible(steps)
-    longest = min(1 / math.sqrt(1 - beta2), made_of.b_u(1))
-
-    def says(exponent: float) -> float:
-        long = round(10**exponent)
-        # Of one coordinate: f - min f = 1, f'^2 = 0.5, sigma^2 = 0.25.
-        return made_of.bound(long, made_of.admissible(long), 1.0, 0.5, 0.25)
-
-    low, high = 0.0, 60.0
-    while high - low > 0.01:
-        middle = (low + high) / 2
-        low, high = (middle, high) if says(middle) > 1 else (low, middle)
-    return {
-        "coupled": made_of.coupled(steps),
-        "curvature": made_of.curvature(steps),
-        "alpha": alpha,
-        "path": 2 * alpha * math.sqrt(steps) * longest,
-        "informative": 10**high,
-    }
 
 
 def _root_slope(numbers: Numbers, i: int, j: int) -> float:
