@@ -204,8 +204,8 @@ def _rate(numbers: Numbers) -> Finding:
         for key, rate in known.items()
         if rate["regret"] - (rate["half"] or 0) <= _allowed(numbers)
     ]
-    word: Word = "holds only when" if fast else "does not hold"
-    word = "holds" if len(fast) == len(rates) else word
+    # Runs too short to fall do not refute a rate.
+    word: Word = "holds" if len(fast) == len(rates) else "holds only when"
     told = ", ".join(
         f"{rate['regret']:.2f}±{rate['half'] or 0:.2f} ({stream}, {alpha:g})"
         for (stream, alpha), rate in known.items()
