@@ -160,7 +160,7 @@ def _practice(numbers: Numbers) -> Finding:
     roots = [_root_slope(numbers, i, j) for i, j in fits if _slowed(j)]
     slow = [key for key in fits if _slowed(key[1]) and key not in fast]
     why = (
-        f" At alpha 0.1 the corollary's schedule is slower, and for a reason: with 1-beta_{{1,t}} = "
+        f" At alpha 0.1 the corollary's schedule is slower, for a reason: with 1-beta_{{1,t}} = "
         f"1/sqrt(t) the noise of m falls like t^(-1/4), sqrt(v) with it (measured exponents "
         f"{min(roots):.2f} to {max(roots):.2f}), so that alpha_t/sqrt(v_t), and |grad f|^2 with "
         f"it, fall only like t^(-1/4). An average of g^2 would not fall."
