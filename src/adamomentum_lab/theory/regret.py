@@ -261,7 +261,15 @@ CLAIM = Claim(
     alpha long, which adds to the early regret.
 
     The streams on [-1, 1] are projected onto it, coordinate by coordinate, which the theorem does
-    not have but its proof allows. With alpha and beta2 as here Algorithm 1 fails on them; with
-    the default betas it does so only where the large gradients are far apart.
+    not have but its proof allows. With the default betas Algorithm 1 failed only where the large
+    gradients are far apart.
+
+    These streams, and their alphas, were picked from several that were tried, to show the failure:
+    they are examples, not a sample. With alpha 6 instead of 2, constant beta1 and a large gradient
+    every 6,000th round, the AMSGrad form's regret was 1.2 of the worst point's after 120,000 rounds
+    as well; the corollary does not cover a constant beta1.
+
+    The sparse stream has features in 1/i^2 of the rounds because with 1/i, tried first, both sums
+    were above sqrt(d) and sqrt(dT).
     """,
 )
