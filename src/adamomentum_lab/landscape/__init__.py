@@ -1,0 +1,1 @@
+"""Loss surfaces and curvature about the solutions that runs ended in."""
