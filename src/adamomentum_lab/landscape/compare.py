@@ -17,22 +17,10 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.landscape.curvature import Hessian, top_eigenvalue, trace
 from adamomentum_lab.landscape.solutions import Found, Problem, solution
 from adamomentum_lab.landscape.surface import Surroundings, direction, spread
+from adamomentum_lab.landscape.words import CLAIM, MEASURES, notes, sentences
 from adamomentum_lab.training.supervised import seed_for
 from adamomentum_lab.workloads import Workload
 
-CLAIM = (
-    "The paper (section 5) trained ResNet-34 on CIFAR-10 for 200 epochs with random seed 0, drew the "
-    "loss along two random directions, Adam's cropped at 3, and says that the basin of AdaMomentum "
-    "is much more flat than Adam's and that AdaMomentum is more likely to converge to flat minima. "
-    "That is one network, one seed and one pair of directions."
-)
-MEASURES = {
-    "rise": "rise of the loss at half the radius",
-    "eigenvalue": "largest eigenvalue of the Hessian",
-    "trace": "trace of the Hessian",
-    "normalised": "mean curvature along filter-normalised directions",
-}
-SCALE_FREE = ("rise", "normalised")
 _RINGS = 4  # radii at which the rise is measured, the last of them the whole
 _PRODUCT = 8  # what a product with the Hessian costs, in evaluations of the loss
 
@@ -159,39 +147,37 @@ def grouped(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "settings": settings,
                 "seeds": [run["spec"]["seed"] for run in members],
                 "runs": [run["id"] for run in members],
-                "loss": _over_seeds([run["loss"] for run in members]),
-                "measures": {name: _over_seeds(_values(members, name)) for name in MEASURES},
+                "loss": _over_seeds(members, "loss"),
+                "measures": {name: _over_seeds(members, name) for name in MEASURES},
             }
         )
     found.sort(key=lambda group: group["optimizer"] != OURS)  # stable: else as they were named
     return found
 
 
-def _values(runs: Sequence[dict[str, Any]], name: str) -> list[float]:
-    return [run["measures"][name]["value"] for run in runs]
+def _value(run: dict[str, Any], name: str) -> float:
+    value: float = run["loss"] if name == "loss" else run["measures"][name]["value"]
+    return value
 
 
-def _over_seeds(values: list[float]) -> dict[str, Any]:
-    return asdict(Estimate.of(values))
+def _over_seeds(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    return asdict(Estimate.of([_value(run, name) for run in runs]))
 
 
 def compared(
     groups: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The first group beside each other one, in every measure."""
+    """The first group beside each other one, in its loss and every measure."""
     by_id = {run["id"]: run for run in runs}
     if not groups:
         return []
     first, *others = groups
     found = []
     for other in others:
-        for name in MEASURES:
+        members = [[by_id[key] for key in group["runs"]] for group in (first, other)]
+        for name in ("loss", *MEASURES):
             a, b = (
-                {
-                    by_id[key]["spec"]["seed"]: by_id[key]["measures"][name]["value"]
-                    for key in group["runs"]
-                }
-                for group in (first, other)
+                {run["spec"]["seed"]: _value(run, name) for run in runs_of} for runs_of in members
             )
             gap, how = difference(a, b)
             found.append(
@@ -201,7 +187,7 @@ def compared(
                     "measure": name,
                     "difference": asdict(gap),
                     "how": how,
-                    "verdict": verdict(gap),
+                    "verdict": verdict(gap, *(("lower", "higher") if name == "loss" else ())),
                 }
             )
     return found
@@ -226,7 +212,7 @@ def difference(a: dict[int, float], b: dict[int, float]) -> tuple[Estimate, str]
     return Estimate(mean, half, len(one) + len(two)), "not paired"
 
 
-def verdict(gap: Estimate) -> str:
+def verdict(gap: Estimate, below: str = "flatter", above: str = "sharper") -> str:
     """Of the first beside the other, from the interval of the difference."""
     if gap.mean is None or not math.isfinite(gap.mean):
         return "not finite"
@@ -234,34 +220,7 @@ def verdict(gap: Estimate) -> str:
         return "one pair of runs"
     if not abs(gap.mean) > gap.half:
         return "no difference detected"
-    return "flatter" if gap.mean < 0 else "sharper"
-
-
-def sentences(comparisons: Sequence[dict[str, Any]]) -> list[str]:
-    """What each comparison of two groups says, in words."""
-    found = []
-    for first, other in dict.fromkeys((c["first"], c["other"]) for c in comparisons):
-        mine = [c for c in comparisons if (c["first"], c["other"]) == (first, other)]
-        said: dict[str, list[str]] = {}
-        for c in mine:
-            said.setdefault(c["verdict"], []).append(MEASURES[c["measure"]])
-        parts = []
-        for word in ("flatter", "sharper"):
-            if word in said:
-                parts.append(f"{first} is {word} than {other} in: {'; '.join(said[word])}")
-        if "no difference detected" in said:
-            where = "; ".join(said["no difference detected"])
-            parts.append(f"no difference between {first} and {other} detected in: {where}")
-        if "not finite" in said:
-            parts.append(f"not finite, so not compared: {'; '.join(said['not finite'])}")
-        if "one pair of runs" in said:
-            lower = [MEASURES[c["measure"]] for c in mine if (c["difference"]["mean"] or 0) < 0]
-            parts.append(
-                f"the run of {first} is lower than that of {other} in {len(lower)} of {len(mine)} "
-                "measures; with one seed on a side, this decides nothing beyond these runs"
-            )
-        found.append(". ".join(part[0].upper() + part[1:] for part in parts) + ".")
-    return found
+    return below if gap.mean < 0 else above
 
 
 def landscape(
@@ -274,6 +233,13 @@ def landscape(
 ) -> dict[str, Any]:
     """All runs measured and compared. `on_work` hears how many runs are done, in parts of one."""
     problem = Problem(workload, plan.examples)
+    ends = {one.run.spec.id: solution(one, problem).epochs for one in found}
+    if len(set(ends.values())) > 1:  # found before minutes are spent, as is a damaged checkpoint
+        (a, few), *_, (b, many) = sorted(ends.items(), key=lambda item: item[1])
+        raise LabError(
+            f"the run {a} is after {few:g} epochs and the run {b} after {many:g}: train both "
+            "equally far."
+        )
     runs: list[dict[str, Any]] = []
     for i, one in enumerate(found):
         done = 0.0
@@ -284,12 +250,6 @@ def landscape(
             on_work(i + min(done / plan.work, 1.0))
 
         runs.append(measure(one, problem, plan, heard))
-        if runs[-1]["epochs"] != runs[0]["epochs"]:
-            a, b = runs[0], runs[-1]
-            raise LabError(
-                f"the run {a['id']} is after {a['epochs']:g} epochs and the run {b['id']} after "
-                f"{b['epochs']:g}: train both to the end."
-            )
         on_run(runs[-1])
     groups = grouped(runs)
     comparisons = compared(groups, runs)
@@ -309,43 +269,6 @@ def landscape(
         "groups": groups,
         "comparisons": comparisons,
         "verdicts": sentences(comparisons),
-        "notes": _notes(runs, problem, plan, code),
+        "notes": notes(runs, problem, plan.directions, code),
         "runs": runs,
     }
-
-
-def _notes(runs: list[dict[str, Any]], problem: Problem, plan: Plan, code: str) -> list[str]:
-    workload, spec = problem.workload, runs[0]["spec"]
-    last = f"the mean of the weights after the last {runs[0]['averaged']} epochs"
-    which = last if runs[0]["averaged"] > 1 else "the weights of the last checkpoint"
-    notes = [
-        f"The solution is {which}, after {runs[0]['epochs']:g} of "
-        f"{workload.epochs[workload.scale]} epochs; not of the epoch that was best on validation",
-        f"The loss is the one that was minimised, without weight decay, on {problem.examples:,} "
-        "fixed training examples, without augmentation and with the network in eval mode (no "
-        "dropout; batch norm by its running statistics), in float32",
-        "Directions are Gaussian, each filter as long as that of the weights (Li et al., 2018); "
-        "biases and norm parameters stay. They come from the same random numbers for every run, and "
-        f"so do the examples. Surfaces are along the first of {plan.directions} pairs; a rise is the "
-        "mean over both ways along all of them",
-        "Errors of single runs: rise and traces, half a 95 % t-interval over directions or probes; "
-        "eigenvalue, the residual of Lanczos' method. None holds the choice of examples",
-        "Eigenvalue and trace of the Hessian change when weights are rescaled though the network "
-        "stays the same (Dinh et al., 2017), and so with weight decay; the rise and the mean "
-        "curvature along filter-normalised directions do not where norm layers follow",
-        f"Each interval is 95 % by itself; of {len(MEASURES)} measures one in five comparisons shows "
-        "a difference by chance. Settings are those of the runs: were they not tuned alike, neither "
-        "is this comparison",
-    ]
-    if problem.carries:
-        notes.append("State is not carried from batch to batch: each begins anew")
-    if code != spec["code"]:
-        notes.append(
-            f"THE WORKLOAD HAS CHANGED since these runs (then {spec['code']}, now {code}): their "
-            "weights are evaluated by a loss that may not be theirs"
-        )
-    short = [run["id"] for run in runs if run["epochs"] < workload.epochs[workload.scale]]
-    if short:
-        notes.append(f"Not finished: {', '.join(short)}")
-    notes += [caveat[0].upper() + caveat[1:] for caveat in workload.caveats]
-    return notes

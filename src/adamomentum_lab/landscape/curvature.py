@@ -38,9 +38,10 @@ class Hessian:
     def __call__(self, vectors: Tensor) -> Tensor:
         """Times each row; the gradient is computed once for all of them."""
         products = torch.zeros_like(vectors)
-        options = {"allow_unused": True, "materialize_grads": True}
         for weight, loss in self.losses():
-            slopes = torch.autograd.grad(loss, self.tensors, create_graph=True, **options)
+            slopes = torch.autograd.grad(
+                loss, self.tensors, create_graph=True, materialize_grads=True
+            )
             # A slope that is constant has no derivative, which autograd would call an error.
             curved = [i for i, slope in enumerate(slopes) if slope.requires_grad]
             for row, vector in enumerate(vectors):
@@ -51,17 +52,16 @@ class Hessian:
                         self.tensors,
                         [parts[i] for i in curved],
                         retain_graph=True,
-                        **options,
+                        materialize_grads=True,
                     )
                     products[row] += weight * torch.cat([part.flatten() for part in found])
                 self.on_product(weight)
         return products
 
     def _like_tensors(self, vector: Tensor) -> list[Tensor]:
-        parts = vector.split([tensor.numel() for tensor in self.tensors])
-        return [
-            part.view(tensor.shape) for part, tensor in zip(parts, self.tensors, strict=True)
-        ]
+        sizes = [tensor.numel() for tensor in self.tensors]
+        parts = torch.split(vector, sizes)
+        return [part.view(tensor.shape) for part, tensor in zip(parts, self.tensors, strict=True)]
 
 
 @dataclass(frozen=True)

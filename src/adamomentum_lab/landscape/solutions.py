@@ -135,7 +135,7 @@ def solution(found: Found, problem: Problem) -> Solution:
     workload = problem.workload
     model = workload.model()
     past = state["past"] if workload.averaged > 1 else []
-    params = list(model.parameters())
+    params: list[Tensor] = list(model.parameters())
     try:
         model.load_state_dict(state["model"])
         if past:

@@ -49,7 +49,8 @@ def _lengths(weight: Tensor) -> Tensor:
     """Of each filter, in a shape that multiplies the weight."""
     if weight.ndim < 2:
         return weight.abs()
-    return weight.flatten(1).norm(dim=1).view(-1, *[1] * (weight.ndim - 1))
+    dims = tuple(range(1, weight.ndim))
+    return torch.linalg.vector_norm(weight, dim=dims, keepdim=True)
 
 
 class Surroundings:
