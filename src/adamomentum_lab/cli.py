@@ -682,6 +682,7 @@ def landscape(
     solutions.comparable(found)
     origin = _found(lambda: solutions.origin_of(found[0].run, workload))
     spec = found[0].run.spec
+    draw.prepare(out)
     plan = Plan(examples, grid, radius, directions, probes, steps, seed)
     torch.set_num_threads(threads)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

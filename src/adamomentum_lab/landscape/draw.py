@@ -217,7 +217,8 @@ th.text, td.text { text-align: left; white-space: normal; } blockquote { border-
 {% if comparisons %}<div class="wide"><table>
 <tr><th class="text">measure</th><th class="text">compared</th><th>difference, 95 %</th>
 <th class="text">how</th><th class="text">verdict</th></tr>
-{% for c in comparisons %}<tr><td class="text">{{ measures.get(c.measure, "loss at the solution") }}</td>
+{% for c in comparisons %}<tr>
+<td class="text">{{ measures.get(c.measure, "loss at the solution") }}</td>
 <td class="text">{{ c.first }} minus {{ c.other }}</td>
 <td>{{ number(c.difference.mean, c.difference.half, True) }}</td>
 <td class="text">{{ c.how }}, n = {{ c.difference.n }}</td>
@@ -258,6 +259,16 @@ def page(result: dict[str, Any], picture: bytes) -> str:
     return template.render(**result, picture=encoded, number=plus_minus)
 
 
+def prepare(folder: Path) -> None:
+    """The folder, made if need be: known to be writable before minutes are spent."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "landscape.html.tmp").write_bytes(b"")
+        (folder / "landscape.html.tmp").unlink()
+    except OSError as error:
+        raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
+
+
 def write(result: dict[str, Any], folder: Path) -> Path:
     """landscape.html, .json and .png: each whole, or as it was before. Returns the page."""
     picture = figure(result)
@@ -267,14 +278,12 @@ def write(result: dict[str, Any], folder: Path) -> Path:
         "landscape.html": page(result, picture).encode(),
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             (folder / f"{name}.tmp").write_bytes(content)
         for name in contents:
             (folder / f"{name}.tmp").replace(folder / name)
     except OSError as error:
         for name in contents:
-            if folder.is_dir():
-                (folder / f"{name}.tmp").unlink(missing_ok=True)
+            (folder / f"{name}.tmp").unlink(missing_ok=True)
         raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
     return folder / "landscape.html"

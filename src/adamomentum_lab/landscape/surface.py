@@ -50,7 +50,8 @@ def _lengths(weight: Tensor) -> Tensor:
     if weight.ndim < 2:
         return weight.abs()
     dims = tuple(range(1, weight.ndim))
-    return torch.linalg.vector_norm(weight, dim=dims, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(weight, dim=dims, keepdim=True)
+    return lengths
 
 
 class Surroundings:
