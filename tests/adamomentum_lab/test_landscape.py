@@ -220,6 +220,10 @@ def test_what_is_said_of_a_comparison():
     assert words.startswith("adamomentum is flatter than adam in all 4 measures. But the loss of")
     (words,) = sentences(compared(grouped(runs[2:4]), runs))
     assert "decides nothing beyond these runs" in words
+    alike = [fake("adam", s, 1, s) for s in (1, 2)]
+    alike += [fake("adamomentum", s, 1, 3 - s) for s in (1, 2)]
+    (words,) = sentences(compared(grouped(alike), alike))
+    assert words == "adamomentum and adam: no difference detected in any of 4 measures."
     several = [fake("adam", 1, 0.5, 5), fake("adam", 1, 0.5, 5, eps=0.1)]
     labels = [group["label"] for group in grouped(several)]
     assert len(set(labels)) == 2

@@ -34,7 +34,7 @@ def sentences(comparisons: Sequence[dict[str, Any]]) -> list[str]:
             if word in said:
                 parts.append(f"{first} is {word} than {other} in {_all(said[word])}")
         if none := said.get("no difference detected"):
-            parts.append(f"{first} and {other}: no difference detected in {_all(none)}")
+            parts.append(f"{first} and {other}: no difference detected in {_all(none, 'any of')}")
         if lost := said.get("not finite"):
             parts.append(f"{first} and {other}: not finite, so not compared, {_all(lost)}")
         if "one pair of runs" in said:
@@ -53,10 +53,10 @@ def sentences(comparisons: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
-def _all(measures: list[str]) -> str:
-    return (
-        f"all {len(measures)} measures" if len(measures) == len(MEASURES) else "; ".join(measures)
-    )
+def _all(measures: list[str], how_many: str = "all") -> str:
+    if len(measures) < len(MEASURES):
+        return "; ".join(measures)
+    return f"{how_many} {len(measures)} measures"
 
 
 def notes(
