@@ -666,8 +666,8 @@ def landscape(
     from adamomentum_lab.landscape import draw, solutions
     from adamomentum_lab.landscape.compare import Plan
     from adamomentum_lab.landscape.compare import landscape as measured
+    from adamomentum_lab.output import dumps, make_folder
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import dumps
     from adamomentum_lab.runs.environment import environment
     from adamomentum_lab.runs.execute import line_of
 
@@ -682,7 +682,7 @@ def landscape(
     solutions.comparable(found)
     origin = _found(lambda: solutions.origin_of(found[0].run, workload))
     spec = found[0].run.spec
-    draw.prepare(out)
+    make_folder(out)
     plan = Plan(examples, grid, radius, directions, probes, steps, seed)
     torch.set_num_threads(threads)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -709,7 +709,7 @@ def landscape(
     seconds = time.perf_counter() - started
     machine = {**environment("cpu"), "seconds": seconds, "out": str(out)}
     result = {**result, "machine": machine}
-    file = draw.write(result, out)
+    file = draw.write_all(result, out)
     if as_json:
         typer.echo(dumps(result))
         return

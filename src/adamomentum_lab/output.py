@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -25,9 +26,11 @@ def _plain(value: Any) -> Any:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, or say why it cannot be."""
+    """Make a folder, before hours are spent on what it shall hold; or say why it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
 

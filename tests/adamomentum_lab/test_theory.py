@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from adamomentum_lab import contenders, theory
 from adamomentum_lab.cli import app
+from adamomentum_lab.page import shown
 from adamomentum_lab.theory import (
     Finding,
     _pages,
@@ -60,7 +61,7 @@ def test_a_page_is_made_and_its_verdict_follows_from_its_numbers(name, tmp_path)
     cells = re.findall(r"<td class=\"number\">([^<\n]*)", page)
     values = [v for table in written["tables"] for row in table["rows"] for v in row]
     numbers = [v for v in values if isinstance(v, int | float)]
-    assert cells == [_pages.shown(value) for value in numbers]
+    assert cells == [shown(value) for value in numbers]
     assert len(cells) > 5
 
     # Again: drawn from the file, not computed.
@@ -105,7 +106,7 @@ def test_verdict_of_a_page():
      (123.456, "123.5"), (0.0, "0.000"), (2e6, "2.00e+06"), ("x", "x")],
 )  # fmt: skip
 def test_numbers_as_people_read_them(value, text):
-    assert _pages.shown(value) == text
+    assert shown(value) == text
 
 
 # The command

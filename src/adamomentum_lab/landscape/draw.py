@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 
-from adamomentum_lab.errors import LabError
-from adamomentum_lab.race import dumps
+from adamomentum_lab.output import dumps, write
+from adamomentum_lab.page import render
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which the colour-blind tell apart; the first is AdaMomentum's.
-_COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _SHOWN = 4  # seeds of an optimizer whose contours are drawn
 _ABOVE = 3.0  # of the highest solution, where surfaces are cropped; the paper crops Adam's at 3
 _TITLES = {
@@ -191,99 +190,64 @@ def plus_minus(value: float | None, error: float | None = None, sign: bool = Fal
     return text if error is None else f"{text} ± {error:.2g}"
 
 
-# One page, nothing fetched from elsewhere; whatever comes from a user's file is escaped.
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Landscape of {{ spec.workload }}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1200px; margin: 2em auto;
-  padding: 0 1em; }
-h1, h2 { line-height: 1.2; } img { max-width: 100%; height: auto; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; margin: 1em 0; }
-th, td { padding: .3em .8em; border-bottom: 1px solid #ddd; text-align: right;
-  white-space: nowrap; }
-th.text, td.text { text-align: left; white-space: normal; } blockquote { border-left: 4px solid
-  #0072B2; margin: 1em 0; padding: .2em 1em; background: #f3f7fa; }
-.verdict { font-weight: 600; }
-</style></head><body>
+_PAGE = """{% block title %}Landscape of {{ spec.workload }}{% endblock %}
+{% block body %}
 <h1>Loss landscape of {{ spec.workload }}</h1>
 <p>Scale {{ spec.scale }}, protocol {{ spec.protocol }}; {{ runs|length }} runs.</p>
 <h2>What the paper says</h2>
-<blockquote>{{ claim }}</blockquote>
+<p>{{ claim }}</p>
 <h2>What was measured here</h2>
 {% for sentence in verdicts %}<p class="verdict">{{ sentence }}</p>
 {% else %}<p class="verdict">Runs of one optimizer alone: nothing is compared.</p>
 {% endfor %}
 {% if comparisons %}<div class="wide"><table>
-<tr><th class="text">measure</th><th class="text">compared</th><th>difference, 95 %</th>
-<th class="text">how</th><th class="text">verdict</th></tr>
+<tr><th>measure</th><th>compared</th><th>difference, 95 %</th>
+<th>how</th><th>verdict</th></tr>
 {% for c in comparisons %}<tr>
-<td class="text">{{ measures.get(c.measure, "loss at the solution") }}</td>
-<td class="text">{{ c.first }} minus {{ c.other }}</td>
-<td>{{ number(c.difference.mean, c.difference.half, True) }}</td>
-<td class="text">{{ c.how }}, n = {{ c.difference.n }}</td>
-<td class="text">{{ c.verdict }}</td></tr>
+<td>{{ measures.get(c.measure, "loss at the solution") }}</td>
+<td>{{ c.first }} minus {{ c.other }}</td>
+<td class="number">{{ number(c.difference.mean, c.difference.half, True) }}</td>
+<td>{{ c.how }}, n = {{ c.difference.n }}</td>
+<td>{{ c.verdict }}</td></tr>
 {% endfor %}</table></div>
 <p>Below 0 the first is flatter; an interval that holds 0 shows no difference.</p>{% endif %}
 <h2>Figures</h2>
 <p><img alt="Contours and surfaces of the loss, its rise with the distance, curvature"
 src="data:image/png;base64,{{ picture }}"></p>
 <h2>Mean over seeds</h2>
-<div class="wide"><table><tr><th class="text">optimizer</th><th class="text">settings</th>
-<th>seeds</th><th>loss</th>{% for title in measures.values() %}<th class="text">{{ title }}</th>
+<div class="wide"><table><tr><th>optimizer</th><th>settings</th>
+<th>seeds</th><th>loss</th>{% for title in measures.values() %}<th>{{ title }}</th>
 {% endfor %}</tr>
-{% for g in groups %}<tr><td class="text">{{ g.label }}</td><td class="text">{{ g.settings }}</td>
-<td>{{ g.seeds|join(", ") }}</td><td>{{ number(g.loss.mean, g.loss.half) }}</td>
-{% for name in measures %}<td>{{ number(g.measures[name].mean, g.measures[name].half) }}</td>
+{% for g in groups %}<tr><td>{{ g.label }}</td><td>{{ g.settings }}</td>
+<td>{{ g.seeds|join(", ") }}</td><td class="number">{{ number(g.loss.mean, g.loss.half) }}</td>
+{% for name in measures %}
+<td class="number">{{ number(g.measures[name].mean, g.measures[name].half) }}</td>
 {% endfor %}</tr>{% endfor %}</table></div>
 <h2>Every run</h2>
-<div class="wide"><table><tr><th class="text">run</th><th class="text">optimizer</th><th>seed</th>
-<th>loss</th>{% for title in measures.values() %}<th class="text">{{ title }}</th>{% endfor %}</tr>
-{% for r in runs %}<tr><td class="text">{{ r.id }}</td><td class="text">{{ r.spec.optimizer }}</td>
-<td>{{ r.spec.seed }}</td><td>{{ number(r.loss) }}</td>
-{% for name in measures %}<td>{{ number(r.measures[name].value, r.measures[name].error) }}</td>
+<div class="wide"><table><tr><th>run</th><th>optimizer</th><th>seed</th>
+<th>loss</th>{% for title in measures.values() %}<th>{{ title }}</th>{% endfor %}</tr>
+{% for r in runs %}<tr><td>{{ r.id }}</td><td>{{ r.spec.optimizer }}</td>
+<td>{{ r.spec.seed }}</td><td class="number">{{ number(r.loss) }}</td>
+{% for name in measures %}
+<td class="number">{{ number(r.measures[name].value, r.measures[name].error) }}</td>
 {% endfor %}</tr>{% endfor %}</table></div>
 <h2>Notes</h2>
 <ul>{% for note in notes %}<li>{{ note }}.</li>
 {% endfor %}</ul>
 <p>All numbers, those of the surfaces too, are in landscape.json.</p>
-</body></html>
+{% endblock %}
 """
 
 
 def page(result: dict[str, Any], picture: bytes) -> str:
     """The page, which needs no other file."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    encoded = base64.b64encode(picture).decode()
-    template = environment.from_string(_PAGE)
-    return template.render(**result, picture=encoded, number=plus_minus)
+    return render(_PAGE, **result, picture=base64.b64encode(picture).decode(), number=plus_minus)
 
 
-def prepare(folder: Path) -> None:
-    """The folder, made if need be: known to be writable before minutes are spent."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "landscape.html.tmp").write_bytes(b"")
-        (folder / "landscape.html.tmp").unlink()
-    except OSError as error:
-        raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
-
-
-def write(result: dict[str, Any], folder: Path) -> Path:
-    """landscape.html, .json and .png: each whole, or as it was before. Returns the page."""
+def write_all(result: dict[str, Any], folder: Path) -> Path:
+    """landscape.html, .json and .png. Returns the page."""
     picture = figure(result)
-    contents = {
-        "landscape.png": picture,
-        "landscape.json": (dumps(result, indent=1) + "\n").encode(),
-        "landscape.html": page(result, picture).encode(),
-    }
-    try:
-        for name, content in contents.items():
-            (folder / f"{name}.tmp").write_bytes(content)
-        for name in contents:
-            (folder / f"{name}.tmp").replace(folder / name)
-    except OSError as error:
-        for name in contents:
-            (folder / f"{name}.tmp").unlink(missing_ok=True)
-        raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
+    write(folder / "landscape.png", picture)
+    write(folder / "landscape.json", dumps(result, indent=1) + "\n")
+    write(folder / "landscape.html", page(result, picture))
     return folder / "landscape.html"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from typing import Any
 import adamomentum
 from adamomentum_lab import theory
 from adamomentum_lab.output import dumps, make_folder, write
+from adamomentum_lab.page import render
 from adamomentum_lab.runs.environment import environment
 from adamomentum_lab.theory import Claim, Size, Tick
 
@@ -49,7 +49,7 @@ def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, 
         }
     )
     write(folder / f"{claim.name}.png", _figure(claim, numbers))
-    write(folder / f"{claim.name}.html", _page("claim", claim=claim, report=report))
+    write(folder / f"{claim.name}.html", render(_CLAIM, claim=claim, report=report))
     write(file, dumps(report, indent=1) + "\n")
     return report, fresh
 
@@ -62,7 +62,7 @@ def write_index(folder: Path) -> Path:
         if (report := _read(folder / f"{claim.name}.json")).get("verdict")
     ]
     file = folder / "index.html"
-    write(file, _page("index", made=made))
+    write(file, render(_INDEX, made=made))
     return file
 
 
@@ -118,66 +118,7 @@ def _figure(claim: Claim, numbers: theory.Numbers) -> bytes:
     return buffer.getvalue()
 
 
-def shown(value: Any) -> str:
-    """A number as people read it."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        if value and not 1e-3 <= abs(value) < 1e5:
-            return f"{value:.2e}"
-        digits = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
-        return f"{value:,.{digits}f}" if math.isfinite(value) else str(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _page(name: str, **values: Any) -> str:
-    from jinja2 import DictLoader, Environment
-
-    environment = Environment(loader=DictLoader(_TEMPLATES), autoescape=True, trim_blocks=True)
-    environment.filters["shown"] = shown
-    return environment.get_template(name).render(**values)
-
-
-_TEMPLATES = {
-    "base": """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{% block title %}{% endblock %}</title>
-<style>
-:root { --ink: #1b1f24; --paper: #fff; --line: #d5d9de; --soft: #f4f6f8;
-  --holds: #00684a; --only: #8a5a00; --not: #a3241c; --link: #0b5cad }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --paper: #15181c; --line: #3a4048;
-  --soft: #1f242a; --holds: #5fd0a8; --only: #f0b85a; --not: #ff8d83; --link: #7db8f5 } }
-body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 58rem; margin: 0 auto; padding: 1rem }
-h1 { line-height: 1.2 } h2 { margin-top: 2rem; font-size: 1.2rem }
-a { color: var(--link) }
-img { max-width: 100%; height: auto; background: #fff; border: 1px solid var(--line) }
-.wide { overflow-x: auto }
-table { border-collapse: collapse; font-size: .9rem }
-caption { text-align: left; font-weight: 600; padding: .3rem 0 }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: left;
-  vertical-align: top }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.word { font-weight: 700; white-space: nowrap }
-.holds { color: var(--holds) } .holds-only-when { color: var(--only) }
-.does-not-hold { color: var(--not) }
-.verdict { border-left: .4rem solid currentColor; padding: .5rem 1rem; background: var(--soft) }
-footer { margin-top: 3rem; font-size: .85rem; border-top: 1px solid var(--line) }
-</style>
-</head>
-<body>
-{% block body %}{% endblock %}
-</body>
-</html>
-""",
-    "claim": """{% extends "base" %}
-{% macro word(text) %}<span class="word {{ text | replace(" ", "-") }}">{{ text }}</span>{% endmacro %}
+_CLAIM = """{% macro word(text) %}<span class="word {{ text | replace(" ", "-") }}">{{ text }}</span>{% endmacro %}
 {% block title %}{{ claim.title }}: {{ report.verdict }}{% endblock %}
 {% block body %}
 <p><a href="index.html">All claims</a></p>
@@ -217,9 +158,9 @@ footer { margin-top: 3rem; font-size: .85rem; border-top: 1px solid var(--line) 
 in {{ report.machine.seconds | round(1) }} s; adamomentum {{ report.machine.adamomentum }},
 torch {{ report.machine.torch }}. Every number: <a href="{{ claim.name }}.json">{{ claim.name }}.json</a>.</p></footer>
 {% endblock %}
-""",  # noqa: E501
-    "index": """{% extends "base" %}
-{% block title %}The theory of AdaMomentum, tested{% endblock %}
+"""  # noqa: E501
+
+_INDEX = """{% block title %}The theory of AdaMomentum, tested{% endblock %}
 {% block body %}
 <h1>The theory of AdaMomentum, tested</h1>
 <p>The claims of sections 3 and 4 of "Rethinking Adam: A Twofold Exponential Moving Average
@@ -235,5 +176,4 @@ on its page by rules that are fixed in the code.</p>
 {% endfor %}
 </tbody></table></div>
 {% endblock %}
-""",
-}
+"""
