@@ -630,7 +630,7 @@ def theory(
         typer.echo(dumps({report.pop("claim"): report for report in reports}))
         return
     for report in reports:
-        typer.echo(f"{report['claim']}: {report['verdict']}")
+        typer.echo(f"{report['claim']}: {report['verdict']}: {report['summary']}")
         for finding in report["findings"]:
             typer.echo(f"  [{finding['word']}] {finding['statement']} {finding['found']}")
     typer.echo(f"Pages: {index if name == 'all' else out / f'{name}.html'}")

@@ -59,6 +59,9 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
 .holds { color: var(--holds) } .holds-only-when { color: var(--only) }
 .does-not-hold { color: var(--not) }
 .verdict { border-left: .4rem solid currentColor; padding: .5rem 1rem; background: var(--soft) }
+@media (max-width: 40rem) { .findings td, .findings th { display: block; border: 0 }
+  .findings tr { display: block; border-bottom: 1px solid var(--line); padding: .5rem 0 }
+  .findings thead { display: none } }
 footer { margin-top: 3rem; font-size: .85rem; border-top: 1px solid var(--line) }
 </style>
 </head>

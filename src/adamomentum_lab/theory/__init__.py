@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from adamomentum_lab.errors import LabError, unknown
 
@@ -67,6 +67,15 @@ def verdict(findings: list[Finding]) -> Word:
     """Of a page: what all its findings agree on, or `holds only when`."""
     words = {finding.word for finding in findings}
     return words.pop() if len(words) == 1 else "holds only when"
+
+
+def summary(findings: list[Finding]) -> str:
+    """How many of the statements hold."""
+    words: tuple[Word, ...] = get_args(Word)
+    counts = [sum(finding.word == word for finding in findings) for word in words]
+    said = [f"{n} {word} ..." if word == words[1] else f"{n} {word}"
+            for n, word in zip(counts, words, strict=True) if n]  # fmt: skip
+    return f"of {len(findings)} statements {', '.join(said)}."
 
 
 def names() -> list[str]:

@@ -44,6 +44,7 @@ def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, 
             "claim": claim.name,
             "size": size,
             "verdict": theory.verdict(findings),
+            "summary": theory.summary(findings),
             "findings": [asdict(finding) for finding in findings],
             "tables": [asdict(table) for table in claim.tables(numbers)],
         }
@@ -124,13 +125,13 @@ _CLAIM = """{% macro word(text) %}<span class="word {{ text | replace(" ", "-") 
 <p><a href="index.html">All claims</a></p>
 <h1>{{ claim.title }}</h1>
 <p class="verdict {{ report.verdict | replace(" ", "-") }}"><strong>{{ report.verdict | capitalize }}{{
-  " ..., see below" if report.verdict == "holds only when" }}</strong></p>
+  " ..." if report.verdict == "holds only when" }}</strong>: {{ report.summary }}</p>
 <h2>What the paper says <small>({{ claim.place }})</small></h2>
 <p>{{ claim.says }}</p>
 <h2>What was done here</h2>
 <p>{{ claim.done }}</p>
 <h2>What was found</h2>
-<div class="wide"><table>
+<div class="wide"><table class="findings">
 <thead><tr><th scope="col">the paper's statement<th scope="col">verdict<th scope="col">found</tr></thead>
 <tbody>
 {% for finding in report.findings %}
@@ -171,8 +172,8 @@ on its page by rules that are fixed in the code.</p>
 <tbody>
 {% for claim, report in made %}
 <tr><td><a href="{{ claim.name }}.html">{{ claim.title }}</a><td>{{ claim.place }}
-<td class="word {{ report.verdict | replace(" ", "-") }}">{{ report.verdict }}{{
-  " ..." if report.verdict == "holds only when" }}</tr>
+<td><span class="word {{ report.verdict | replace(" ", "-") }}">{{ report.verdict }}{{
+  " ..." if report.verdict == "holds only when" }}</span><br>{{ report.summary }}</tr>
 {% endfor %}
 </tbody></table></div>
 {% endblock %}
