@@ -1,0 +1,73 @@
+"""`adamomentum list`."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from adamomentum_lab.commands import JsonOption, app
+
+
+@app.command("list", epilog="Example: adamomentum list --json")
+def list_(as_json: JsonOption = False) -> None:
+    """Optimizers with their settings, workloads with their scales."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.analysis.table import settings_in_words
+
+    entrants = [contenders.get(name) for name in contenders.names()]
+    problems = {name: workloads.find(name).load() for name in workloads.names()}
+    if as_json:
+        listed = {
+            "contenders": {
+                c.name: {
+                    "role": c.role,
+                    "summary": c.summary,
+                    "defaults": c.defaults,
+                    "source": c.source,
+                }
+                for c in entrants
+            },
+            "workloads": {
+                name: {
+                    "summary": (cls.__doc__ or "").strip(),
+                    "metric": cls.metric,
+                    "larger_is_better": cls.larger_is_better,
+                    "target": {scale: cls(scale).target for scale in workloads.SCALES},
+                    "epochs": dict(cls.epochs),
+                    "batch": {scale: cls(scale).batch for scale in workloads.SCALES},
+                    "grid": cls.grid,
+                    "settings": cls.settings,
+                }
+                for name, cls in problems.items()
+            },
+            "scales": list(workloads.SCALES),
+            "protocols": list(workloads.PROTOCOLS),
+        }
+        typer.echo(json.dumps(listed))
+        return
+    out = Console(highlight=False)
+    table = Table("optimizer", "role", "what it is, and its defaults", box=None, pad_edge=False)
+    for c in entrants:
+        words = settings_in_words(c.defaults, c.name, only_changed=False)
+        table.add_row(c.name, c.role, f"{c.summary}\n[dim]{words}[/dim]")
+    out.print(table)
+    out.print()
+    table = Table("workload", "what it is", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for name, cls in problems.items():
+        lengths = ", ".join(str(cls.epochs[scale]) for scale in workloads.SCALES)
+        target = "" if cls.target is None else f", target {cls.target:g}"
+        words = f"{cls.metric}{target}; epochs at smoke, mini, full: {lengths}"
+        summary = " ".join((cls.__doc__ or "").split())
+        table.add_row(name, f"{escape(summary)}\n[dim]{words}[/dim]")
+    out.print(table)
+    out.print(
+        "\nProtocols: fair (equal tuning, validation chooses), paper (its settings, last epoch), "
+        "as-run (what the authors' scripts do).",
+        markup=False,
+    )

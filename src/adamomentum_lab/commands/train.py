@@ -1,0 +1,196 @@
+"""`adamomentum train`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from adamomentum_lab.commands import (
+    JsonOption,
+    ProtocolOption,
+    RunsOption,
+    ScaleOption,
+    WorkloadOption,
+    app,
+    loaded,
+    named,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from adamomentum_lab.runs.store import Run
+    from adamomentum_lab.workloads import Workload
+
+
+@app.command(epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3")
+def train(
+    workload: WorkloadOption,
+    optimizer: Annotated[str, typer.Option(help="A name from `adamomentum list`.")],
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    weight_decay: Annotated[float | None, typer.Option()] = None,
+    eps: Annotated[float | None, typer.Option()] = None,
+    betas: Annotated[str | None, typer.Option(help="Two numbers, as 0.9,0.999.")] = None,
+    momentum: Annotated[float | None, typer.Option()] = None,
+    final_lr: Annotated[float | None, typer.Option(help="Of AdaBound.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many; the schedule stays as it is.")
+    ] = None,
+    scale: ScaleOption = "mini",
+    protocol: ProtocolOption = "fair",
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
+    devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
+    strategy: Annotated[str, typer.Option(help="auto, ddp or fsdp.")] = "auto",
+    precision: Annotated[
+        str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true, 64-true.")
+    ] = "32-true",
+    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    runs: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """One run. Again continues it where it stopped, or shows it if it is finished."""
+    import torch
+    from torch import nn
+
+    from adamomentum_lab import contenders, workloads
+    from adamomentum_lab.errors import LabError, StoppedError
+    from adamomentum_lab.output import dumps
+    from adamomentum_lab.progress import Display
+    from adamomentum_lab.race import base_settings, caveats_of, run_as_json
+    from adamomentum_lab.runs.execute import Job, execute
+    from adamomentum_lab.runs.spec import Spec
+    from adamomentum_lab.runs.store import Store
+    from adamomentum_lab.training.supervised import chosen, shown_in
+
+    origin = named(lambda: workloads.find(workload))
+    rules = one_of("protocol", protocol, workloads.PROTOCOLS)
+    size = one_of("scale", scale, workloads.SCALES)
+    contender = named(lambda: contenders.get(optimizer))
+    cls = loaded(origin)
+    given = {
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "eps": eps,
+        "betas": _numbers(betas),
+        "momentum": momentum,
+        "final_lr": final_lr,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    named(lambda: contender.check(given))
+    settings = base_settings(optimizer, cls, rules) | given
+    try:
+        contender.build([nn.Parameter(torch.zeros(1))], **settings)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    spec = Spec.of(
+        settings,
+        workload=origin.name,
+        code=origin.code,
+        optimizer=optimizer,
+        seed=seed,
+        scale=size,
+        protocol=rules,
+        precision=precision,
+    )
+    problem = cls(size, rules)
+    if epochs and epochs > cls.epochs[size]:
+        typer.echo(f"{origin.name} has {cls.epochs[size]} epochs at the scale {size}.", err=True)
+    total = min(epochs or cls.epochs[size], cls.epochs[size])
+    store = Store(runs)
+    run = store.get(spec)
+    # Of the processes of a distributed run only one writes and speaks.
+    leader = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
+    if run is None or (run.status not in ("done", "diverged") and len(run.epochs) < total):
+        stop = _Stop()
+        with Display() as display:
+            display.begin("epochs", total, {})
+            display.already(len(run.epochs) if run else 0)
+
+            def on_epoch(record: dict[str, Any], seconds: float) -> None:
+                if leader:
+                    store.epoch(spec, record, seconds)
+                    display.advance(_epoch_line(record))
+
+            if leader:
+                store.begin(spec, run.machine if run else {})
+            job = Job(
+                spec, origin, store.folder_of(spec), total, device, devices, strategy, threads
+            )
+            with contextlib.redirect_stdout(sys.stderr):
+                run = execute(job, on_epoch, lambda now: display.at(now.epoch), stop)
+        if not leader:
+            return
+        finished = run.status != "done" or len(run.epochs) == cls.epochs[size]
+        status, run.status = run.status, run.status if finished else "stopped"
+        store.finish(run)
+        run.status = status
+        if stop():
+            raise StoppedError
+    elif run.status != "diverged" or len(run.epochs) >= total:
+        run.status = "done"
+    if as_json:
+        typer.echo(dumps(run_as_json(run, problem, total)))
+    else:
+        typer.echo(_summary(run, problem, total))
+        reported = chosen(run.epochs[:total], problem)
+        shown = shown_in(store.folder_of(spec), reported["epoch"] if reported else 0)
+        if shown.exists():
+            typer.echo(shown.read_text(encoding="utf-8"))
+        for caveat in caveats_of(spec, problem):
+            typer.echo(f"Note: {caveat}.")
+    if run.status == "failed":
+        raise LabError(run.error or "the run failed.")
+
+
+class _Stop:
+    """Whether SIGINT or SIGTERM came. The second time it ends the process at once."""
+
+    def __init__(self) -> None:
+        self._came = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, self._hear)
+
+    def _hear(self, *_: object) -> None:
+        if self._came:
+            raise KeyboardInterrupt
+        self._came = True
+
+    def __call__(self) -> bool:
+        return self._came
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        first, second = map(float, text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"betas are two numbers, as 0.9,0.999, not {text!r}") from error
+    return first, second
+
+
+def _epoch_line(record: dict[str, Any]) -> str:
+    parts = [
+        f"{split} " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        for split, scores in record.items()
+        if split != "epoch"
+    ]
+    return f"epoch {record['epoch']}: " + "; ".join(parts)
+
+
+def _summary(run: Run, workload: Workload, epochs: int) -> str:
+    from adamomentum_lab.analysis.ranking import final
+
+    end = final(run, workload, epochs)
+    if not end:
+        return f"{run.spec}: {run.status} after {len(run.epochs)} epochs"
+    return (
+        f"{run.spec}: {run.status}; {_epoch_line(end)} (of {len(run.epochs[:epochs])}, "
+        f"{run.machine.get('ms_per_update', float('nan')):.2f} ms per update)"
+    )
