@@ -14,7 +14,8 @@ import time
 import torch
 
 from adamomentum import AdaMomentum
-from adamomentum_lab.training.supervised import Supervised, seed_for
+from adamomentum_lab.training.loop import seed_for
+from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import find
 
 SEED = 1

@@ -14,7 +14,8 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import BusyError, Job, execute
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.supervised import Supervised, chosen, seed_for, shown_in
+from adamomentum_lab.training.loop import chosen, seed_for, shown_in
+from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import Classification, Data, find
 from tests.adamomentum_lab.problems import write_problem
 

@@ -10,7 +10,7 @@ from typing import Any
 from scipy import stats
 
 from adamomentum_lab.runs.store import Run
-from adamomentum_lab.training.supervised import chosen
+from adamomentum_lab.training.loop import chosen
 from adamomentum_lab.workloads import Workload
 
 OURS = "adamomentum"

@@ -66,7 +66,7 @@ def train(
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store
-    from adamomentum_lab.training.supervised import chosen, shown_in
+    from adamomentum_lab.training.loop import chosen, shown_in
 
     origin = named(lambda: workloads.find(workload))
     rules = one_of("protocol", protocol, workloads.PROTOCOLS)

@@ -21,7 +21,8 @@ from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.schedules import Moment
-from adamomentum_lab.training.supervised import Record, Supervised
+from adamomentum_lab.training.loop import Record
+from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import Origin
 
 

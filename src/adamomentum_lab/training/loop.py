@@ -1,0 +1,332 @@
+"""What every loop shares: epochs of batches, their records, checkpoints, and going on from them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import Precision
+from lightning_fabric.strategies.single_device import SingleDeviceStrategy
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.schedules import Moment, Schedule
+from adamomentum_lab.workloads import Selection, Workload
+
+Record = dict[str, Any]
+"""Of one epoch: its number, and the scores of train and, where measured, validation and test."""
+Status = Literal["done", "diverged", "stopped"]
+
+
+@dataclass
+class Outcome:
+    """How a run ended, and all that was measured on the way."""
+
+    status: Status
+    epochs: list[Record] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    """Of each epoch, training alone."""
+    updates: int = 0
+
+
+def seed_for(seed: int, *stages: int) -> int:
+    """A seed of its own for every stage of a run: its random numbers do not depend on how many
+    were drawn before it, and a continued run needs no memory of them."""
+    mixed = seed & 0xFFFFFFFFFFFFFFFF
+    for stage in (len(stages), *stages):
+        mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & 0xFFFFFFFFFFFFFFFF
+    return mixed >> 1
+
+
+def _seed(device: torch.device, seed: int) -> None:
+    """torch.manual_seed for the devices in use: for all others it would note the call, at length,
+    in case they are used one day."""
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
+
+
+def shown_in(folder: Path, epoch: int) -> Path:
+    """What Workload.show returned after an epoch, in the folder of a run."""
+    return folder / f"shown-{epoch}.txt"
+
+
+class Loop(ABC):
+    """One run of a workload under an optimizer.
+
+    `on_epoch` hears of each epoch with its record and seconds, `on_update` of each update. Once
+    `stopped` says so, the run ends after the current update, with a checkpoint.
+    """
+
+    losses: ClassVar[tuple[str, ...]] = ("loss",)
+    """What an update returns, by the names that their means over an epoch go by."""
+    sharded = False
+    """Whether the network is spread over processes, and only runs on all of them at once."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        build: Callable[[Iterable[nn.Parameter]], Optimizer],
+        seed: int,
+        *,
+        schedule: Schedule | None = None,
+        fabric: Fabric | None = None,
+        checkpoints: Checkpoints | None = None,
+        checkpoint_seconds: float = 15.0,
+        on_epoch: Callable[[Record, float], None] = lambda *_: None,
+        on_update: Callable[[Moment], None] = lambda *_: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.workload, self.seed, self.checkpoints = workload, seed, checkpoints
+        self.schedule = schedule or workload.schedule
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
+        self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
+        _seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
+        self.data = workload.splits()
+        if self.data.validation is None and workload.selection == "validation":
+            raise LabError(
+                f"data() of {type(workload).__name__} gives no validation examples, by which the "
+                "protocol 'fair' chooses."
+            )
+        for name, split in vars(self.data).items():
+            if isinstance(split, tuple) and len({len(tensor) for tensor in split}) > 1:
+                sizes = " and ".join(str(len(tensor)) for tensor in split)
+                raise LabError(
+                    f"the {name} examples of {type(workload).__name__} differ in number: {sizes}."
+                )
+        self.epochs = workload.epochs[workload.scale]
+        self.per_epoch = workload.updates(self.data.train)
+        # Fabric's wrappers change nothing here, and cost a small network 4 % of its time.
+        self._plain = (
+            type(self.fabric.strategy) is SingleDeviceStrategy
+            and type(self.fabric.strategy.precision) is Precision
+        )
+        self._backward: Callable[[Any], None] = self.fabric.backward
+        if self._plain:
+            self._backward = torch.Tensor.backward
+        _seed(self.fabric.device, seed_for(seed))
+        model = workload.model()
+        if not isinstance(model, nn.Module):
+            raise LabError(f"model() of {type(workload).__name__} returns {model!r}, no network.")
+        self._optimizers: list[tuple[Optimizer, list[float]]] = []  # with the lr each began with
+        self._set_up(model, build)
+        self.outcome = Outcome("stopped")
+        self._epoch = self._update = 0  # epochs finished, updates done in the one after
+        self._loss: Any = 0.0
+        self._clock = 0.0
+
+    @abstractmethod
+    def _set_up(self, model: Any, build: Callable[[Iterable[nn.Parameter]], Optimizer]) -> None:
+        """Bring the network to its device, and give it what trains it."""
+
+    @abstractmethod
+    def _step(self, batch: Any) -> Tensor:
+        """One update; its losses, in the order of `losses`."""
+
+    @abstractmethod
+    def _train_mode(self) -> None:
+        """Before the updates of an epoch."""
+
+    @abstractmethod
+    def _evaluated(self) -> contextlib.AbstractContextManager[Any]:
+        """With the network as it is evaluated."""
+
+    @abstractmethod
+    def _states(self) -> dict[str, Any]:
+        """What of the networks and optimizers a checkpoint must hold."""
+
+    @abstractmethod
+    def _load_states(self, state: dict[str, Any]) -> None:
+        """The inverse of `_states`."""
+
+    def _with_optimizer(self, network: Any, optimizer: Optimizer) -> tuple[Any, Any]:
+        """Both as they are to be called."""
+        groups = [float(group["lr"]) for group in optimizer.param_groups]
+        self._optimizers.append((optimizer, groups))
+        wrapped: Any = self.fabric.setup_optimizers(optimizer)
+        return (network.module, optimizer) if self._plain else (network, wrapped)
+
+    def run(self, epochs: int | None = None) -> Outcome:
+        """Train up to so many epochs, from the last checkpoint if there is one."""
+        self._restore()
+        self._saved_at = time.monotonic()
+        last = min(self.epochs, epochs or self.epochs)
+        going = self.outcome.status != "diverged"
+        if going:  # whatever an earlier call with fewer epochs has said
+            self.outcome.status = "stopped"
+        before = (self._epoch, self._update)
+        while going and self._epoch < last:
+            going = self._train()
+        if going:
+            self.outcome.status = "done"
+        if (self._epoch, self._update) != before:
+            self._save()
+        return self.outcome
+
+    def _train(self) -> bool:
+        """One epoch, or what is left of it; whether the run goes on."""
+        workload, fabric = self.workload, self.fabric
+        rank, alone = fabric.global_rank, fabric.world_size == 1
+        if self._update == 0:
+            workload.state = None
+        order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
+        batches = workload.batches(
+            self.data.train, order, rank, fabric.world_size, skip=self._update
+        )
+        here = fabric.device.type == "cpu"
+        patience = 1 if here else 50  # asking a GPU makes it wait
+        history = tuple(
+            record.get(workload.selection, {}).get(workload.metric, math.nan)
+            for record in self.outcome.epochs
+        )
+        self._train_mode()
+        while True:
+            started = time.perf_counter()
+            _seed(fabric.device, seed_for(self.seed, self._epoch, self._update, rank))
+            batch = next(batches, None)
+            if batch is None:
+                break
+            now = Moment(
+                self._epoch * self.per_epoch + self._update,
+                # Where batches are cut at random, there may be more of them than were foreseen.
+                self._epoch + min(self._update / self.per_epoch, 1 - 1e-9),
+                self.epochs,
+                history,
+            )
+            batch = batch if here else fabric.to_device(batch)
+            factor = workload.lr_factor(batch)
+            for optimizer, bases in self._optimizers:
+                for group, base in zip(optimizer.param_groups, bases, strict=True):
+                    group["lr"] = self.schedule.lr(base, now) * factor
+            loss = self._step(batch)
+            self._loss = self._loss + loss
+            self._update += 1
+            self._clock += time.perf_counter() - started
+            self.on_update(now)
+            # Several processes must agree, and do at the end of an epoch.
+            if alone and self._update % patience == 0 and not math.isfinite(float(loss.sum())):
+                return self._diverged()
+            if alone and self.stopped():
+                return False
+            if alone and time.monotonic() - self._saved_at >= self.checkpoint_seconds:
+                self._save()
+        reduced: Any = fabric.all_reduce(self._loss)
+        sums = torch.as_tensor(reduced).view(-1).tolist()
+        means = {name: total / self._update for name, total in zip(self.losses, sums, strict=True)}
+        if not all(map(math.isfinite, means.values())):
+            return self._diverged()
+        self._finish_epoch(means)
+        late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
+        stop = self.stopped()
+        if not alone:
+            stop, late = fabric.broadcast((stop, late))
+        if late and self._epoch < self.epochs:
+            self._save()
+        return not stop
+
+    def _diverged(self) -> bool:
+        self.outcome.status = "diverged"
+        return False
+
+    def _finish_epoch(self, losses: dict[str, float]) -> None:
+        record: Record = {"epoch": self._epoch + 1, "train": losses}
+        with torch.no_grad(), self._evaluated() as model:
+            if self.data.validation is not None:
+                record["validation"] = self._evaluate(model, self.data.validation)
+            # Under `fair`, test is read only where validation would have chosen.
+            if (
+                self.workload.selection != "validation"
+                or chosen([*self.outcome.epochs, record], self.workload) is record
+            ):
+                record["test"] = self._evaluate(model, self.data.test)
+            self._look(model, record)
+            if chosen([*self.outcome.epochs, record], self.workload) is record:
+                self._show(model, record["epoch"])
+        self.outcome.epochs.append(record)
+        self.outcome.seconds.append(self._clock)
+        self.outcome.updates += self._update
+        self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
+        self.on_epoch(record, self.outcome.seconds[-1])
+
+    def _look(self, model: Any, record: Record) -> None:
+        """What else there is to see after an epoch; may add to its record."""
+
+    @property
+    def _folder(self) -> Path | None:
+        """Of the run, where this process may write to it."""
+        mine = self.checkpoints is not None and self.fabric.is_global_zero
+        return self.checkpoints.last.parent if self.checkpoints is not None and mine else None
+
+    def _show(self, model: Any, epoch: int) -> None:
+        folder = self._folder
+        if folder is None or self.sharded:
+            return
+        if words := self.workload.show(model, self.data, folder):
+            shown_in(folder, epoch).write_text(words, encoding="utf-8")
+
+    def _evaluate(self, model: Any, split: Any) -> dict[str, float]:
+        scores = self.workload.evaluate(model, split)
+        if self.workload.metric not in scores:
+            raise LabError(
+                f"{type(self.workload).__name__} scores {', '.join(scores)}; its metric "
+                f"{self.workload.metric!r} is not among them."
+            )
+        scores = {name: float(value) for name, value in scores.items()}
+        return self.fabric.broadcast(scores) if self.fabric.world_size > 1 else scores
+
+    def _save(self) -> None:
+        if self.checkpoints is None:
+            return
+        state = {
+            **self._states(),
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "epoch": self._epoch,
+            "update": self._update,
+            "loss": torch.as_tensor(self._loss),
+            "carried": self.workload.state,
+            "clock": self._clock,
+            **asdict(self.outcome),
+        }
+        if self.fabric.is_global_zero:
+            self.checkpoints.save(state)
+        self.fabric.barrier()
+        self._saved_at = time.monotonic()
+
+    def _restore(self) -> None:
+        state = self.checkpoints.load() if self.checkpoints is not None else None
+        if state is None:
+            return
+        self._load_states(state)
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
+        self._loss = self.fabric.to_device(state["loss"])
+        self.workload.state = self.fabric.to_device(state.get("carried"))
+        names = [field.name for field in fields(Outcome)]
+        self.outcome = Outcome(**{name: state[name] for name in names})
+
+
+def chosen(epochs: list[Record], workload: Workload) -> Record | None:
+    """The epoch that is reported, by the workload's rule of selection, if it has a score."""
+    selection: Selection = workload.selection
+    if selection == "last" or not epochs:
+        return epochs[-1] if epochs else None
+    best = None
+    for record in epochs:
+        score = record[selection][workload.metric]
+        if not math.isnan(score) and (
+            best is None or workload.better(score, best[selection][workload.metric])
+        ):
+            best = record
+    return best
