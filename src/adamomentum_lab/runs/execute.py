@@ -19,11 +19,13 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.environment import environment
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run
+from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.schedules import Moment
 from adamomentum_lab.training.loop import Record
+from adamomentum_lab.training.schedules import Moment
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import Origin
+from adamomentum_lab.workloads._adversarial import Adversarial
 
 
 class BusyError(LabError):
@@ -58,8 +60,10 @@ def execute(
     lock = _lock(job.folder) if fabric.is_global_zero else None
     try:
         workload = job.origin.load()(spec.scale, spec.protocol)
+        workload.kept = job.folder.parent / "kept"
         contender = contenders.get(spec.optimizer)
-        loop = Supervised(
+        kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
+        loop = kind(
             workload,
             lambda params: contender.build(params, **dict(spec.settings)),
             spec.seed,

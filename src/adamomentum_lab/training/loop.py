@@ -262,6 +262,7 @@ class Loop(ABC):
 
     def _look(self, model: Any, record: Record) -> None:
         """What else there is to see after an epoch; may add to its record."""
+        del model, record
 
     @property
     def _folder(self) -> Path | None:

@@ -59,7 +59,7 @@ class Workload(ABC):
     the loop seeds it before every update, also of a run that is continued.
     """
 
-    metric: ClassVar[str] = "loss"
+    metric: str = "loss"
     """The score that decides, one of those `scores` gives."""
     larger_is_better: ClassVar[bool] = False
     target: float | None = None
@@ -83,6 +83,8 @@ class Workload(ABC):
         self.state: Any = None
         """Tensors that `loss` carries from update to update. They are saved with a run, and None
         when an epoch begins."""
+        self.kept: Path | None = None
+        """Folder for what runs may share and is dear to make again; None keeps nothing."""
 
     @abstractmethod
     def data(self) -> Data:
@@ -332,5 +334,5 @@ def _matters(part: str) -> bool:
     if folder == "data":
         return module not in ("files", "sets", "fetch")  # how data gets here
     if folder == "training":
-        return module in ("losses", "schedules")
+        return module in ("losses", "schedules", "adversarial_losses")
     return folder == "models" or part.startswith("workloads._")

@@ -1,0 +1,32 @@
+"""A small classifier whose last features stand for what is in an image."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class FeatureClassifier(nn.Module):
+    """Three convolutions with batch norm, halving the image twice, and a mean over its pixels.
+
+    Images come as bytes, or as floats from 0 to 255.
+    """
+
+    def __init__(self, channels: int, width: int, classes: int) -> None:
+        super().__init__()
+        self.number = 4 * width
+        layers: list[nn.Module] = []
+        before = channels
+        for after, stride in ((width, 1), (2 * width, 2), (4 * width, 2)):
+            layers += [
+                nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
+                nn.BatchNorm2d(after),
+                nn.ReLU(),
+            ]
+            before = after
+        self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(before, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The features (n, number)."""
+        result: Tensor = self.layers(images.float() / 127.5 - 1)
+        return result

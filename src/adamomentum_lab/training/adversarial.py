@@ -1,0 +1,135 @@
+"""The loop of two networks with an optimizer each. It knows no workload by name."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.training.loop import Loop, Record
+from adamomentum_lab.workloads._adversarial import Adversarial, Networks
+
+LOST = 1e-3
+"""A discriminator whose mean loss is below this has won: the generator learns nothing from it."""
+ALIKE = 0.01
+"""Samples between -1 and 1 that differ by less than this are one sample."""
+
+
+class AdversarialLoop(Loop):
+    """One run: a generator and a discriminator, trained in turns by the same kind of optimizer.
+
+    An update is one of the generator, after some of the discriminator. What is evaluated is the
+    generator or, where the workload has one, the moving average of its weights. A record says in
+    `start` how the untrained generator scores, and in `train` whether the game has `collapsed`.
+    """
+
+    losses: ClassVar = ("loss", "d_loss")
+    workload: Adversarial
+
+    def _set_up(self, model: Any, build: Callable[[Iterable[nn.Parameter]], Optimizer]) -> None:
+        if self.fabric.world_size > 1:
+            name = type(self.workload).__name__
+            raise LabError(f"{name} trains two networks, which the lab does on one device only.")
+        optimizers = []
+        networks = {}
+        for name, network in model.named_children():
+            optimizer = build(network.parameters())
+            both = self._with_optimizer(self.fabric.setup_module(network), optimizer)
+            networks[name], wrapped = both
+            optimizers.append(wrapped)
+        self.networks = Networks(**networks)
+        self._generator_optimizer, self._discriminator_optimizer = optimizers
+        self.average: nn.Module | None = None
+        if self.workload.ema is not None:
+            self.average = copy.deepcopy(self.networks.generator).requires_grad_(False)
+        self._start: dict[str, float] | None = None
+
+    def _train_mode(self) -> None:
+        if self._start is None:
+            with torch.no_grad(), self._evaluated() as generator:
+                split = self.data.validation or self.data.test
+                self._start = self._evaluate(generator, split)
+                self._seen(generator, 0)
+        self.networks.train()
+
+    def _step(self, batch: Any) -> Tensor:
+        workload, networks = self.workload, self.networks
+        generator, discriminator = networks.generator, networks.discriminator
+        d_losses = [
+            self._minimise(
+                lambda part=part: workload.discriminator_loss(networks, part),  # type: ignore[misc]
+                discriminator,
+                self._discriminator_optimizer,
+            )
+            for part in workload.parts(batch)
+        ]
+        discriminator.requires_grad_(False)  # spares a third of the way back through it
+        loss = self._minimise(
+            lambda: workload.loss(networks, batch), generator, self._generator_optimizer
+        )
+        discriminator.requires_grad_(True)
+        self._follow()
+        return torch.stack([loss, torch.stack(d_losses).mean()])
+
+    def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of()
+        self._backward(loss)
+        if self.workload.clip is not None:
+            self.fabric.clip_gradients(network, optimizer, max_norm=self.workload.clip)
+        optimizer.step()
+        return loss.detach()
+
+    def _follow(self) -> None:
+        """Move the average: until its beginning it is the generator itself."""
+        if self.average is None or self.workload.ema is None:
+            return
+        done = self._epoch * self.per_epoch + self._update + 1
+        decay = self.workload.ema if done >= self.workload.ema_from else 0.0
+        with torch.no_grad():
+            ours = list(self.average.parameters())
+            torch._foreach_lerp_(ours, list(self.networks.generator.parameters()), 1 - decay)
+            theirs = self.networks.generator.buffers()
+            for buffer, value in zip(self.average.buffers(), theirs, strict=True):
+                buffer.copy_(value)
+
+    @contextlib.contextmanager
+    def _evaluated(self) -> Iterator[Any]:
+        generator = self.networks.generator if self.average is None else self.average
+        yield generator.eval()
+
+    def _look(self, model: Any, record: Record) -> None:
+        if record["epoch"] == 1 and self._start is not None:
+            record["start"] = self._start
+        train = record["train"]
+        train["spread"] = self._seen(model, record["epoch"])
+        train["collapsed"] = float(train["d_loss"] < LOST or not train["spread"] >= ALIKE)
+
+    def _seen(self, generator: Any, epoch: int) -> float:
+        """Put a sheet of samples into the run's folder; how far they differ."""
+        samples = self.workload.samples(generator)
+        if self._folder is not None:
+            self.workload.draw(samples, self._folder, epoch)
+        return float(samples.float().std(1).mean())
+
+    def _states(self) -> dict[str, Any]:
+        return {
+            "networks": self.networks.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer, _ in self._optimizers],
+            "average": None if self.average is None else self.average.state_dict(),
+            "start": self._start,
+        }
+
+    def _load_states(self, state: dict[str, Any]) -> None:
+        self.networks.load_state_dict(state["networks"])
+        for (optimizer, _), its in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(its)
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self._start = state["start"]
