@@ -77,8 +77,9 @@ def test_the_lab_is_layered(path):
     assert found - {"Workload"} <= LAB[part]
 
 
-def test_the_loop_knows_no_workload_by_name():
-    text = (SRC / "adamomentum_lab" / "training" / "supervised.py").read_text()
+@pytest.mark.parametrize("name", ["loop", "supervised", "adversarial"])
+def test_the_loop_knows_no_workload_by_name(name):
+    text = (SRC / "adamomentum_lab" / "training" / f"{name}.py").read_text()
     assert not re.search("digits|cifar|ptb|iwslt|multi30k", text)
 
 

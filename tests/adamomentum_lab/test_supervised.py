@@ -283,16 +283,8 @@ def _executed(job):
 FORKSERVER = multiprocessing.get_context("forkserver")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("every", "kills"), [(0.0, 22), (0.2, 8)])
-def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, monkeypatch):
-    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
-    whole = job_of(tmp_path, "slow", "whole", scale="full")
-    monkeypatch.setenv("SECONDS_PER_UPDATE", "0")
-    execute(whole)
-    monkeypatch.delenv("SECONDS_PER_UPDATE")  # the server of processes takes it over
-    expected = Checkpoints(whole.folder).load()
-    job = job_of(tmp_path, "slow", "killed", scale="full", checkpoint_seconds=every)
+def kill_until_done(job, kills):
+    """Execute a job in processes that are killed at random instants, but for the last."""
     moment = random.Random(0)
     killed = 0
     for _ in range(200):
@@ -309,6 +301,19 @@ def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, m
         process.join()
         killed += 1
     assert killed >= kills
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("every", "kills"), [(0.0, 22), (0.2, 8)])
+def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, monkeypatch):
+    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
+    whole = job_of(tmp_path, "slow", "whole", scale="full")
+    monkeypatch.setenv("SECONDS_PER_UPDATE", "0")
+    execute(whole)
+    monkeypatch.delenv("SECONDS_PER_UPDATE")  # the server of processes takes it over
+    expected = Checkpoints(whole.folder).load()
+    job = job_of(tmp_path, "slow", "killed", scale="full", checkpoint_seconds=every)
+    kill_until_done(job, kills)
     found = Checkpoints(job.folder).load()
     assert found["epochs"] == expected["epochs"]
     assert found["updates"] == expected["updates"]

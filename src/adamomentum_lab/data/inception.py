@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,7 @@ class Inception(nn.Module):
 
     number = NUMBER
 
-    def __init__(self, script: torch.jit.ScriptModule) -> None:
+    def __init__(self, script: Any) -> None:
         super().__init__()
         self.script = script
         names = [argument.name for argument in script.forward.schema.arguments]
@@ -42,8 +43,9 @@ def inception() -> Inception:
             "put it there, or set ADAMOMENTUM_INCEPTION to its path (mini does without it)."
         )
     images = torch.randint(256, (2, 3, 32, 32), generator=torch.Generator().manual_seed(0))
+    load: Any = torch.jit.load
     try:
-        network = Inception(torch.jit.load(file, map_location="cpu")).eval()
+        network = Inception(load(file, map_location="cpu")).eval()
         with torch.no_grad():
             found = tuple(network(images.byte()).shape)
     except (RuntimeError, TypeError, AttributeError) as error:

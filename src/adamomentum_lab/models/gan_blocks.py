@@ -72,7 +72,7 @@ class Attention(nn.Module):
         key = functional.max_pool2d(self.key(x), 2).flatten(2).mT
         value = functional.max_pool2d(self.value(x), 2).flatten(2).mT
         seen = functional.scaled_dot_product_attention(query, key, value, scale=1.0)
-        attended: Tensor = self.out(seen.mT.unflatten(2, x.shape[2:]))
+        attended: Tensor = self.out(seen.mT.reshape(len(x), -1, *x.shape[2:]))
         return x + self.gain * attended
 
 

@@ -93,10 +93,11 @@ class AdversarialLoop(Loop):
         done = self._epoch * self.per_epoch + self._update + 1
         decay = self.workload.ema if done >= self.workload.ema_from else 0.0
         with torch.no_grad():
-            ours = list(self.average.parameters())
-            torch._foreach_lerp_(ours, list(self.networks.generator.parameters()), 1 - decay)
-            theirs = self.networks.generator.buffers()
-            for buffer, value in zip(self.average.buffers(), theirs, strict=True):
+            ours: list[Tensor] = list(self.average.parameters())
+            theirs: list[Tensor] = list(self.networks.generator.parameters())
+            torch._foreach_lerp_(ours, theirs, 1 - decay)
+            buffers = self.networks.generator.buffers()
+            for buffer, value in zip(self.average.buffers(), buffers, strict=True):
                 buffer.copy_(value)
 
     @contextlib.contextmanager

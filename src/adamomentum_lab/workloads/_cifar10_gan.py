@@ -47,6 +47,8 @@ class CIFAR10GAN(GAN):
         held_out = cifar10(train=False)
         images = cifar10(train=True)
         order = torch.randperm(len(images[0]), generator=torch.Generator().manual_seed(0))
-        parts = (order[validation:train], order[:validation])
-        chosen = [tuple(tensor[part] for tensor in images) for part in parts]
-        return Data(*chosen, tuple(tensor[:test] for tensor in held_out))
+        return Data(
+            tuple(tensor[order[validation:train]] for tensor in images),
+            tuple(tensor[order[:validation]] for tensor in images),
+            tuple(tensor[:test] for tensor in held_out),
+        )

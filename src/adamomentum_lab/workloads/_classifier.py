@@ -64,10 +64,10 @@ def _train(train: Split, classes: int, width: int, epochs: int) -> FeatureClassi
         optimizer = torch.optim.Adam(network.parameters(), lr=LR)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: 1 - t / updates)
         for _ in range(epochs):
-            for indices in torch.randperm(len(labels)).split(BATCH):
+            for indices in torch.split(torch.randperm(len(labels)), BATCH):
                 optimizer.zero_grad()
                 logits = network.head(network(images[indices]))
-                functional.cross_entropy(logits, labels[indices]).backward()
+                torch.autograd.backward(functional.cross_entropy(logits, labels[indices]))
                 optimizer.step()
                 schedule.step()
     return network.requires_grad_(False).eval()

@@ -125,8 +125,7 @@ class GAN(Adversarial):
         chance = torch.Generator().manual_seed(1)
         noise = torch.randn(n, self.latent, generator=chance)
         classes = torch.randint(len(self.classes), (n,), generator=chance)
-        parts = zip(noise.split(self.batch), classes.split(self.batch), strict=True)
-        for z, y in parts:
+        for z, y in self.batches((noise, classes)):
             images = generator(z.to(device), y.to(device))
             # NaN has no byte; it must not pass for a picture.
             yield _sheets.as_bytes(images) if images.isfinite().all() else images
@@ -159,7 +158,7 @@ class GAN(Adversarial):
         device = next(generator.parameters()).device
         classes = torch.arange(len(noise), device=device).repeat_interleave(noise.shape[1])
         images = generator(noise.flatten(0, 1).to(device), classes)
-        return images.unflatten(0, noise.shape[:2])
+        return torch.unflatten(images, 0, noise.shape[:2])
 
     def _write(self, file: Path, rows: Tensor) -> None:
         enlarged = max(1, 64 // rows.shape[-1])

@@ -17,7 +17,7 @@ class DigitsDCGAN(GAN):
     Embedded; fd-cnn at every scale."""
 
     epochs = {"smoke": 2, "mini": 10, "full": 50}
-    steps = {"smoke": 10, "mini": 100, "full": 200}
+    steps = {"smoke": 10, "mini": 60, "full": 200}
     game = "vanilla"
     apart = True
     conditional = False
