@@ -160,7 +160,7 @@ def test_batch_norm_goes_by_the_batch_but_in_sngan():
         ("cifar10_sngan", False),
     ):
         torch.manual_seed(0)
-        workload = find(f"cifar10_{name}").load()("smoke")
+        workload = find(name).load()("smoke")
         generator = workload.generator().eval()
         z, y = torch.randn(8, workload.latent), torch.arange(8)
         with torch.no_grad():
