@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.cli import app
-from adamomentum_lab.data.files import root
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import Job
 from adamomentum_lab.runs.spec import Spec
@@ -19,6 +18,7 @@ from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.loop import chosen, seed_for, shown_in
 from adamomentum_lab.training.schedules import Step
 from adamomentum_lab.workloads import _cifar10_gan, find
+from tests.adamomentum_lab.test_cifar10_workloads import noise_where_missing
 from tests.adamomentum_lab.test_gans import NAMES
 from tests.adamomentum_lab.test_supervised import kill_until_done
 
@@ -26,16 +26,7 @@ from tests.adamomentum_lab.test_supervised import kill_until_done
 @pytest.fixture
 def images(monkeypatch):
     """The real ones where there are, else noise of their shape."""
-    if (root() / "cifar-10-batches-bin").is_dir():
-        return
-
-    def noise(train):
-        chance = torch.Generator().manual_seed(int(train))
-        n = 400 if train else 100
-        x = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=chance)
-        return x, torch.randint(10, (n,), generator=chance)
-
-    monkeypatch.setattr(_cifar10_gan, "cifar10", noise)
+    noise_where_missing(monkeypatch, _cifar10_gan)
 
 
 def small(name="digits_dcgan", protocol="fair", batch=8, **changed):

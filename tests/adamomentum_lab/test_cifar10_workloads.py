@@ -21,6 +21,11 @@ NAMES = ["cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121"]
 @pytest.fixture
 def images(monkeypatch):
     """The real ones where there are, else noise of their shape."""
+    noise_where_missing(monkeypatch, _cifar10)
+
+
+def noise_where_missing(monkeypatch, module):
+    """Have a module read noise where CIFAR-10 is not there."""
     if (root() / "cifar-10-batches-bin").is_dir():
         return
 
@@ -30,7 +35,7 @@ def images(monkeypatch):
         x = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=generator)
         return x, torch.randint(10, (n,), generator=generator)
 
-    monkeypatch.setattr(_cifar10, "cifar10", noise)
+    monkeypatch.setattr(module, "cifar10", noise)
 
 
 def test_smoothing_is_the_authors():
