@@ -2,6 +2,8 @@
 
 import json
 import math
+import random
+import time
 
 import pytest
 import torch
@@ -151,7 +153,17 @@ def test_killed_at_random_instants_the_end_is_the_same(tmp_path):
         (tmp_path / name / "run").mkdir(parents=True)
         jobs.append(Job(spec, origin, tmp_path / name / "run", checkpoint_seconds=0.0))
     kill_until_done(jobs[0], 0)
-    kill_until_done(jobs[1], 8)
+    instants = random.Random(0)
+
+    def after_an_update(process):
+        """Soon after a new checkpoint: to begin takes seconds, an update milliseconds."""
+        file = jobs[1].folder / "last.ckpt"
+        before = file.stat().st_mtime_ns if file.exists() else 0
+        while process.is_alive() and (not file.exists() or file.stat().st_mtime_ns == before):
+            time.sleep(0.002)
+        process.join(instants.uniform(0, 0.02))
+
+    kill_until_done(jobs[1], 4, after_an_update)
     whole, killed = (Checkpoints(job.folder).load() for job in jobs)
     for key in ("networks", "optimizers", "average", "start", "epochs", "updates"):
         assert same(whole[key], killed[key])

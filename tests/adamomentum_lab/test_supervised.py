@@ -283,15 +283,17 @@ def _executed(job):
 FORKSERVER = multiprocessing.get_context("forkserver")
 
 
-def kill_until_done(job, kills):
+def kill_until_done(job, kills, wait=None):
     """Execute a job in processes that are killed at random instants, but for the last."""
+    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
     moment = random.Random(0)
+    wait = wait or (lambda process: process.join(moment.uniform(0.02, 0.5)))
     killed = 0
     for _ in range(200):
         process = FORKSERVER.Process(target=_executed, args=(job,))
         process.start()
         if killed < kills:
-            process.join(moment.uniform(0.02, 0.5))
+            wait(process)
         else:
             process.join()
         if not process.is_alive():
@@ -306,7 +308,6 @@ def kill_until_done(job, kills):
 @pytest.mark.slow
 @pytest.mark.parametrize(("every", "kills"), [(0.0, 22), (0.2, 8)])
 def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, monkeypatch):
-    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
     whole = job_of(tmp_path, "slow", "whole", scale="full")
     monkeypatch.setenv("SECONDS_PER_UPDATE", "0")
     execute(whole)
