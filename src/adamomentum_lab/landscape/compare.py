@@ -18,7 +18,7 @@ from adamomentum_lab.landscape.curvature import Hessian, top_eigenvalue, trace
 from adamomentum_lab.landscape.solutions import Found, Problem, solution
 from adamomentum_lab.landscape.surface import Surroundings, direction, spread
 from adamomentum_lab.landscape.words import CLAIM, MEASURES, notes, sentences
-from adamomentum_lab.training.supervised import seed_for
+from adamomentum_lab.training.loop import seed_for
 from adamomentum_lab.workloads import Workload
 
 _RINGS = 4  # radii at which the rise is measured, the last of them the whole
