@@ -284,7 +284,7 @@ def judge(numbers: Numbers) -> list[Finding]:
             "The gradient noise is small beside the momentum (Assumption 5).",
             "does not hold" if len(failed) == len(noisy) else "holds only when",
             f"Where noise dominates (h lr / sigma at most 0.1) it fails in {len(failed)} of "
-            f"{len(noisy)} cases, down to {worst:.3f} of what it demands; independent noise alone "
+            f"{len(noisy)} cases, down to {worst:.1g} of what it demands; independent noise alone "
             f"gives {BETA1 / (2 - BETA1) * (1 - BETA1) / (1 + BETA1):.3f}, 23 times too little.",
         )
     )
