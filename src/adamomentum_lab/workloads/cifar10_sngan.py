@@ -9,16 +9,16 @@ from adamomentum_lab.models.sngan import SNGANGenerator
 from adamomentum_lab.workloads._cifar10_gan import CIFAR10GAN
 from adamomentum_lab.workloads._gan_settings import settings_of
 
-_WIDTHS = {"smoke": (8, 8), "mini": (32, 32), "full": (256, 128)}  # of G and D
+_WIDTHS = {"smoke": (8, 8), "mini": (32, 16), "full": (256, 128)}  # of G and D
 
 
 class CIFAR10SNGAN(CIFAR10GAN):
     """Residual SNGAN with a projection discriminator on CIFAR-10: hinge loss, five updates of D for
-    one of G, 100,000 steps; FID. At mini: widths an eighth and a quarter, 22,000 of 50,000
-    images, batch 32, 400 steps; fd-cnn."""
+    one of G, 100,000 steps; FID. At mini: widths an eighth, 22,000 of 50,000 images, batch 32,
+    800 steps; fd-cnn."""
 
     epochs = {"smoke": 2, "mini": 8, "full": 50}
-    steps = {"smoke": 3, "mini": 50, "full": 2_000}
+    steps = {"smoke": 3, "mini": 100, "full": 2_000}
     d_updates = 5
     settings = settings_of(adam=1e-6, adabelief=1e-12, rectify=True)
 
