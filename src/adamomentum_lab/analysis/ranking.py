@@ -46,6 +46,8 @@ class Estimate:
     def of(cls, values: list[float]) -> Estimate:
         """From independent values."""
         n = len(values)
+        if not all(map(math.isfinite, values)):
+            return cls(math.nan, None, n)
         if n < 2:
             return cls(values[0] if values else None, None, n)
         half = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / math.sqrt(n)

@@ -35,6 +35,9 @@ def theory(
     from adamomentum_lab.theory import _pages
 
     if not name:
+        if as_json:
+            typer.echo(dumps({"claims": claims.names()}))
+            return
         for claim in map(claims.get, claims.names()):
             typer.echo(f"{claim.name:12} {claim.title} ({claim.place})")
         typer.echo(f"{'all':12} all of them, and an index")
@@ -56,9 +59,9 @@ def theory(
             except KeyboardInterrupt as error:
                 raise StoppedError from error
             reports.append(report)
+            index = _pages.write_index(out)
             seconds = f"{report['machine']['seconds']:.0f} s" if fresh else "was there"
             display.advance(f"{claim.name}: {report['verdict']} ({seconds})")
-    index = _pages.write_index(out)
     if as_json:
         typer.echo(dumps({report.pop("claim"): report for report in reports}))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -212,6 +213,8 @@ class Problem:
         """Refuse a loss that is random, or that is no number."""
         torch.manual_seed(1)
         one = self.loss(model)
+        if not math.isfinite(one):
+            raise LabError(f"the loss of {type(self.workload).__name__} is {one} at the solution.")
         torch.manual_seed(2)
         if one != self.loss(model):
             raise LabError(

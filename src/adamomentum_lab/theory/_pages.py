@@ -31,7 +31,7 @@ def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, 
     make_folder(folder)
     identity = f"{claim.name} {size} {_sources()}"
     report = _read(file)
-    fresh = report.get("identity") != identity
+    fresh = report.get("identity") != identity or "numbers" not in report
     if fresh:
         begun = time.perf_counter()
         numbers = _as_read(claim.compute(size, tick))
@@ -42,6 +42,7 @@ def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, 
     report |= _as_read(
         {
             "claim": claim.name,
+            "notes": [" ".join(note.split()) for note in claim.notes.strip().split("\n\n")],
             "size": size,
             "verdict": theory.verdict(findings),
             "summary": theory.summary(findings),
@@ -60,7 +61,7 @@ def write_index(folder: Path) -> Path:
     made = [
         (claim, report)
         for claim in map(theory.get, theory.names())
-        if (report := _read(folder / f"{claim.name}.json")).get("verdict")
+        if (report := _read(folder / f"{claim.name}.json")).keys() >= {"verdict", "summary"}
     ]
     file = folder / "index.html"
     write(file, render(_INDEX, made=made))
@@ -132,7 +133,7 @@ _CLAIM = """{% macro word(text) %}<span class="word {{ text | replace(" ", "-") 
 <p>{{ claim.done }}</p>
 <h2>What was found</h2>
 <div class="wide"><table class="findings">
-<thead><tr><th scope="col">the paper's statement<th scope="col">verdict<th scope="col">found</tr></thead>
+<thead><tr><th scope="col">statement<th scope="col">verdict<th scope="col">found</tr></thead>
 <tbody>
 {% for finding in report.findings %}
 <tr><td>{{ finding.statement }}<td>{{ word(finding.word) }}<td>{{ finding.found }}</tr>
@@ -151,7 +152,7 @@ _CLAIM = """{% macro word(text) %}<span class="word {{ text | replace(" ", "-") 
 {% endfor %}
 <h2>To be read with it</h2>
 <ul>
-{% for note in claim.notes.strip().split("\n\n") %}
+{% for note in report.notes %}
 <li>{{ note }}</li>
 {% endfor %}
 </ul>

@@ -204,8 +204,8 @@ def _rate(numbers: Numbers) -> Finding:
         for key, rate in known.items()
         if rate["regret"] - (rate["half"] or 0) <= _allowed(numbers)
     ]
-    # Runs too short to fall do not refute a rate.
-    word: Word = "holds" if len(fast) == len(rates) else "holds only when"
+    word: Word = "holds only when" if fast else "does not hold"
+    word = "holds" if len(fast) == len(rates) else word
     told = ", ".join(
         f"{rate['regret']:.2f}±{rate['half'] or 0:.2f} ({stream}, {alpha:g})"
         for (stream, alpha), rate in known.items()
@@ -252,12 +252,11 @@ def _sparse(numbers: Numbers) -> Finding:
     d, rounds = numbers["streams"]["sparse"]["dimension"], numbers["rounds"]
     roots, norms = (_last(numbers, "sparse", "amsgrad", key) for key in ("roots", "norms"))
     parts = roots / math.sqrt(d), norms / math.sqrt(d * rounds)
-    word: Word = "holds" if max(parts) <= 0.1 else "holds only when"
-    word = "does not hold" if min(parts) >= 1 else word
+    word: Word = "holds" if max(parts) <= 0.1 else "does not hold"  # `far below`: a tenth
     return Finding(
         "With sparse features, sum sqrt(v_T) is far below sqrt(d), and sum |g_1:T| below sqrt(dT).",
         word,
-        f"{_if(word, 'features get rare fast and d is large')}At d = {d}, with features in "
+        f"At d = {d}, with features in "
         f"1/i^2 of the rounds (|g| <= 1, all alphas and schedules) the sums are {parts[0]:.2f} and "
         f"{parts[1]:.2f} of that. The second is about sum 1/i = log d over sqrt(d); with features "
         f"in 1/i of the rounds it is about 2, whatever d is. The AMSGrad form never forgets a "

@@ -160,17 +160,17 @@ def judge(numbers: Numbers) -> list[Finding]:
             + ".",
         )
     )
-    equal = [
-        max(b / a for a, b in zip(case["same_floor"], case["inside"], strict=True))
-        for case in numbers["near"]
-    ]
+    # With eps outside at the same floor, how much longer and shorter its steps get.
+    pairs = [list(zip(c["same_floor"], c["inside"], strict=True)) for c in numbers["near"]]
+    gains = [max(out / ins for out, ins in pair) for pair in pairs]
+    equal = [max(ins / out for out, ins in pair) for pair in pairs]
     smaller = all(case["inside"][0] < 0.1 * case["outside"][0] for case in numbers["near"])
     small = numbers["near"][-1]
     findings.append(
         Finding(
             "Moving eps inside makes the steps near a minimum much smaller.",
             # Twice: less is not `much`.
-            "does not hold" if not smaller else "holds" if min(equal) > 2 else "holds only when",
+            "does not hold" if not smaller else "holds" if min(gains) > 2 else "holds only when",
             f"It is so if the same eps is meant in both places, and gradients are below the floor "
             f"sqrt(eps/(1-b2)), {small['floor']:.1g} at eps {small['eps']:g}. With eps outside set "
             f"to that floor, the step inside is at most {max(equal):.2f} times the other "
@@ -181,6 +181,7 @@ def judge(numbers: Numbers) -> list[Finding]:
     better = [case for case in rests.values() if case["inside"] < REST <= case["outside"]]
     due = [case for case in better if case["same_floor"] < REST]
     case = rests["momentum", EPSS[0]]
+    deep, other = (rests[squared, EPSS[1]] for squared in PAIRS)
     word: Word = "holds only when" if better else "does not hold"
     if len(better) == len(rests) and not due:
         word = "holds"
@@ -193,7 +194,10 @@ def judge(numbers: Numbers) -> list[Finding]:
             f"outside and {case['same_floor']:.1g} with the same floor outside. In {len(better)} "
             f"of {len(rests)} cases it comes to rest with eps inside and not with the same eps "
             f"outside; in {len(due)} of these the same floor outside does as well: what helps "
-            "there is the size of the floor, not its place.",
+            "there is the size of the floor, not its place. "
+            f"At eps {EPSS[1]:g} AdaMomentum stays within {deep['inside']:.1g} with eps inside and "
+            f"{deep['outside']:.1g} outside, Adam within {other['inside']:.1g} and "
+            f"{other['outside']:.1g}.",
         )
     )
     return findings

@@ -30,6 +30,8 @@ CURVATURES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 BROAD = (0.3, 1.0, 3.0, 10.0, 30.0)
 # Basins of one height, in units of lr sigma; the curvature on the left and on the right.
 HEIGHT = 5.0
+FLAT = 0.1  # h lr / sigma up to which a basin counts as flat
+PURE_NOISE = BETA1 / (2 - BETA1) * (1 - BETA1) / (1 + BETA1)  # Assumption 5, for noise alone
 BASINS = {"sharp": (0.5, 0.5), "flat": (0.02, 0.02), "asymmetric": (0.5, 0.02)}
 METHODS = {
     "adam": ("adam", 1.0),
@@ -148,8 +150,8 @@ def _algorithm(
 ) -> list[Numbers]:
     """The optimizers themselves, in units of lr and of the noise: g = h lr/sigma y + noise.
 
-    Before the clock starts, whatever leaves its basin is put back to the minimum, so that the
-    averages are those of a long stay and the first steps, ten times lr, do not count.
+    Before the clock starts, whatever leaves its basin is put back to the minimum, at rest, so that
+    the second moments are those of a long stay and the first steps, ten times lr, do not count.
     """
     named: list[dict[str, Any]] = []
     for a in TAILS:
@@ -183,10 +185,9 @@ def _algorithm(
             still = (y.detach() > -width_left) & (y.detach() < width_right)
             if step >= 0:
                 exits[key].pass_time(1.0, still)
-            else:
+            else:  # put back at rest what left
                 y.data.mul_(still)
-                if step == -1:
-                    y.data.zero_()
+                optimizers[key].state[y]["exp_avg"].mul_(still)
         tick((step + warm) / (steps + warm))
     means = {key: exits[key].mean() for key in METHODS}
     noise2, m2, count = squares.sum(-1).tolist()
@@ -212,20 +213,16 @@ def judge(numbers: Numbers) -> list[Finding]:
     """The lemma's scaling, the preference for flat basins, the proposition, its assumption."""
     scaling, algorithm = numbers["scaling"], numbers["algorithm"]
     findings = []
-    off = [s["upsilon_exponent"][0] - 1 for s in scaling]
-    near = [abs(s["upsilon_exponent"][0] + s["alpha"]) for s in scaling]
-    right = max(map(abs, off)) < 0.25
+    right = max(abs(s["upsilon_exponent"][0] - 1) for s in scaling) < 0.25
+    near = max(abs(s["upsilon_exponent"][0] + s["alpha"]) for s in scaling) < 0.25
     findings.append(
         Finding(
-            "The mean escaping time is of the order of upsilon / m(set) (Lemma 1): it grows with "
-            "the noise upsilon.",
-            "holds" if right else "does not hold",
-            "At a fixed tail index the fitted exponents of upsilon are "
-            + _exponents(scaling, "upsilon_exponent")
-            + ": minus the tail index"
-            + (", " if max(near) < 0.25 else ", roughly, ")
-            + "as single jumps predict. The lemma assumes upsilon^(tail+1) of the order of the "
-            "tail index, which ties the two together.",
+            "The mean escaping time is of the order of upsilon / m(set) (Lemma 1).",
+            "holds" if right else "holds only when",
+            "upsilon^(tail+1) is of the order of the tail index, which the lemma assumes and which "
+            "ties the two together (not simulated). At a fixed tail index the fitted exponents of "
+            f"upsilon are {_exponents(scaling, 'upsilon_exponent')} instead of 1"
+            + (": minus the tail index, as single jumps predict." if near else "."),
         )
     )
     near = [abs(s["width_exponent"][0] - s["alpha"]) for s in scaling]
@@ -258,36 +255,47 @@ def judge(numbers: Numbers) -> list[Finding]:
             f"{_times(case, 'adamomentum')} steps (sharp, flat, asymmetric).",
         )
     )
+    findings += _proposition(numbers)
+    return findings
+
+
+def _proposition(numbers: Numbers) -> list[Finding]:
+    """Who stays longer in flat and asymmetric basins; and where the assumption held at all."""
+    cases = numbers["algorithm"]
+    flat = [c for c in cases if min(c["h"]) <= FLAT]
+    # Below 2 the mean of the squared noise is infinite, and the assumption undefined.
+    sound = [c for c in cases if c["alpha"] == 2 and c["assumption"] is not None]
+    held = [c for c in sound if c["assumption"] >= 1]
+    findings = []
     for ours, text in (
         ("adamomentum", "AdaMomentum stays longer than Adam in flat basins (Proposition 1)."),
-        ("translated", "It does so at an lr that is translated (lr / 4.36)."),
+        ("translated", "The same at an lr that is translated (lr / 4.36)."),
     ):
-        known = {i: longer(c, ours) for i, c in enumerate(algorithm)}
-        held = [i for i, c in enumerate(algorithm) if (c["assumption"] or 0) >= 1]
-        yes, no = ([i for i, value in known.items() if value is want] for want in (True, False))
-        with_ = sum(i in held for i in yes), sum(i in held for i in no)
+        more, less = (sum(longer(c, ours) is want for c in flat) for want in (True, False))
+        sharp = [sum(longer(c, ours) is want for c in held) for want in (True, False)]
         findings.append(
             Finding(
                 text,
-                "does not hold" if not yes else "holds" if not no else "holds only when",
-                f"Of {len(algorithm)} cases it stays longer in {len(yes)}, shorter in {len(no)}, "
-                f"and in {len(algorithm) - len(yes) - len(no)} the intervals overlap. Assumption 5 "
-                f"held in {len(held)} cases: of these longer in {with_[0]}, shorter in {with_[1]}; "
-                f"of the others longer in {len(yes) - with_[0]}, shorter in {len(no) - with_[1]}.",
+                "does not hold" if not more else "holds" if not less else "holds only when",
+                f"In flat and asymmetric basins (h lr / sigma at most {FLAT} on a side) it stays "
+                f"longer in {more} of {len(flat)} cases, shorter in {less}; in the others the "
+                f"intervals overlap. Assumption 5 held in "
+                f"{sum(c in held for c in flat)} of those with normal noise. It held in "
+                f"{len(held)} sharper basins: longer in {sharp[0]}, shorter in {sharp[1]} of them.",
             )
         )
-    noisy = [c for c in algorithm if max(c["h"]) <= 0.1]
-    failed = [c for c in noisy if (c["assumption"] or 0) < 1]
-    worst = min(c["assumption"] for c in noisy if c["assumption"])
+    least = min((max(c["h"]) for c in held), default=None)
     findings.append(
         Finding(
             "The gradient noise is small beside the momentum (Assumption 5).",
-            "does not hold" if len(failed) == len(noisy) else "holds only when",
-            f"Where noise dominates (h lr / sigma at most 0.1) it fails in {len(failed)} of "
-            f"{len(noisy)} cases, down to {worst:.1g} of what it demands; independent noise alone "
-            f"gives {BETA1 / (2 - BETA1) * (1 - BETA1) / (1 + BETA1):.3f}, 23 times too little.",
+            _word(len(held), len(sound)),
+            f"With normal noise it held in {len(held)} of {len(sound)} cases"
+            + (f", all with h lr / sigma of at least {least:g}: steps far too long for the basin"
+               if least is not None else "")
+            + f". In the others it fell to {min(c['assumption'] for c in sound):.2g} of what is "
+            f"needed; independent noise alone gives {PURE_NOISE:.3f}, 23 times too little.",
         )
-    )
+    )  # fmt: skip
     return findings
 
 
@@ -389,17 +397,21 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     basins.legend()
     marks = dict(zip(BROAD, "v^osD", strict=True))
     for case in numbers["algorithm"]:
-        a, b = case["adamomentum"]["mean"], case["adam"]["mean"]
-        if case["basin"] == "broad" and a and b and case["assumption"]:
-            ratio.plot(case["assumption"], a / b, marks[case["width"][0]], ms=5, alpha=0.85,
-                       color=shades[TAILS.index(case["alpha"])])  # fmt: skip
+        a, b = case["adamomentum"], case["adam"]
+        if case["basin"] != "broad" or not case["assumption"] or not (a["exits"] or b["exits"]):
+            continue
+        certain = bool(a["mean"] and b["mean"])  # else a limit takes the place of a mean
+        ratio.plot(case["assumption"], (a["mean"] or a["low"]) / (b["mean"] or b["low"]),
+                   marks[case["width"][0]], ms=5, alpha=0.85,
+                   color=shades[TAILS.index(case["alpha"])],
+                   fillstyle="full" if certain else "none")  # fmt: skip
     for a, colour in zip(TAILS, shades, strict=True):
         ratio.plot([], [], "o", color=colour, label=f"tail index {a:g}")
     ratio.axhline(1, color="0.4", linewidth=0.8)
     ratio.axvline(1, color="0.4", linewidth=0.8, linestyle=":")
     ratio.set(xscale="log", yscale="log", ylabel="AdaMomentum's time over Adam's",
               xlabel="Assumption 5: right of the dotted line it holds",
-              title="Who stays longer, and does the assumption hold?")  # fmt: skip
+              title="Who stays longer? (hollow: Adam never left, at most)")  # fmt: skip
     ratio.legend()
 
 
@@ -435,7 +447,9 @@ CLAIM = Claim(
     In the same proof the last inequality between the two Radon measures has the wrong sign.
 
     The equation of the paper moves m and v at the rates b1 and b2; the algorithm's are 1-b1 and
-    1-b2. Both were simulated.
+    1-b2. Both were simulated, without the two corrections of the start, with the true gradient as
+    Adam's k (the equation's m has no noise either), and with the root of v kept within (0.1, 10).
+    In it too AdaMomentum leaves sooner: see the table.
 
     The lemma's upsilon / m(set) holds only on the curve upsilon^(tail+1) of the order of the tail
     index, which it assumes; at a fixed tail index the exponent of upsilon is minus the tail index.
@@ -443,7 +457,7 @@ CLAIM = Claim(
     The intervals take exit times as without memory, which they are after a long stay; of times of a
     few steps they are a rough guide.
 
-    Dividing by the root of v bounds the steps: one huge gradient moves Adam by at most about 32 lr
-    in all, and AdaMomentum by some times more. The jumps of the equation have no such bound.
+    Dividing by the root of v bounds the steps of the algorithm however large a gradient is. The
+    jumps of the equation have no such bound.
     """,
 )

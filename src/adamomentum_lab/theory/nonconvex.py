@@ -138,8 +138,8 @@ def _rate(numbers: Numbers) -> Finding:
     allowed = _allowed(numbers)
     fits = {(i, j): _fit(numbers, i, j) for i in range(len(FUNCTIONS)) for j in ADMITTED}
     fast = [key for key, fit in fits.items() if (fit.mean or 0) - (fit.half or 0) <= allowed]
-    # Runs too short to fall do not refute a rate.
-    word: Word = "holds" if len(fast) == len(fits) else "holds only when"
+    word: Word = "holds only when" if fast else "does not hold"
+    word = "holds" if len(fast) == len(fits) else word
     return Finding(
         "With alpha_t and 1-beta_{1,t} of order 1/sqrt(t), the mean of |grad f|^2 falls like "
         "log(T)/sqrt(T).",
@@ -217,7 +217,8 @@ def _printed_bound(numbers: Numbers) -> Finding:
     return Finding(
         "The bound, with b_{l,t} as printed, holds for every T.",
         word if printed[-1] <= 1 else "does not hold",
-        f"T is not far below 1/(1-beta2). On 1 - cos x from 0.1 without noise, eps 1, beta2 0.999 "
+        f"T is at least {min((t for t in SHORT if t > max(over, default=0)), default=0)}, of those "
+        f"tried. On 1 - cos x from 0.1 without noise, eps 1, beta2 0.999 "
         f"and the largest alpha that the printed conditions admit, the mean of |grad f|^2 is "
         f"{printed[0]:.0f} times the bound at T = 1 and {printed[1]:.0f} times at T = 3, "
         f"{printed[2]:.2f} at T = 10. With the proof's b_l it is at most {max(derived):.2f} of it.",
@@ -236,7 +237,8 @@ def _q2() -> Finding:
     return Finding(
         "Q2 is what its proof derives.",
         "holds only when" if printed < derived else "holds",
-        f"L >= 1: it prints L where the derivation gives L^2. For (1 - cos x)/4, with L = 1/4, the "
+        f"L = 1: it prints L where the derivation gives L^2, so that the printed bound is too "
+        f"small for L < 1, and larger than need be for L > 1. For (1 - cos x)/4, with L = 1/4, the "
         f"noise terms of the bound are {printed:.3g} as printed and {derived:.3g} as derived (eps "
         f"1, beta2 0.9, T = 100,000).",
     )

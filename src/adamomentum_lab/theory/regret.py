@@ -265,9 +265,8 @@ CLAIM = Claim(
     gradients are far apart.
 
     These streams, and their alphas, were picked from several that were tried, to show the failure:
-    they are examples, not a sample. With alpha 6 instead of 2, constant beta1 and a large gradient
-    every 6,000th round, the AMSGrad form's regret was 1.2 of the worst point's after 120,000 rounds
-    as well; the corollary does not cover a constant beta1.
+    they are examples, not a sample. With a larger alpha and constant beta1, which the corollary
+    does not cover, the AMSGrad form failed on one of them too.
 
     The sparse stream has features in 1/i^2 of the rounds because with 1/i, tried first, both sums
     were above sqrt(d) and sqrt(dT).
