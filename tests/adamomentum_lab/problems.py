@@ -34,6 +34,13 @@ PROBLEMS = {
     def loss(self, model, batch):
         return super().loss(model, batch) * float("inf")
 """,
+    "diverges_clipped": HEAD
+    + """
+    clip = 0.5
+
+    def loss(self, model, batch):
+        return super().loss(model, batch) * float("inf")
+""",
     "raises": HEAD
     + """
     def loss(self, model, batch):

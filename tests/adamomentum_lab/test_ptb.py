@@ -155,10 +155,13 @@ def test_columns_and_sequences():
     text = torch.arange(20 * 1000)
     order = torch.Generator().manual_seed(3)
     batches = list(workload.batches((text,), order))
-    inputs = torch.cat([x for x, _ in batches])
+    inputs = torch.cat([x for x, _, _ in batches])
     assert torch.equal(inputs, _ptb.side_by_side(text, 20)[:-1])
-    for x, y in batches:
+    for x, y, length in batches:
         assert torch.equal(y, x + 1)
+        assert len(x) == length or x is batches[-1][0]
+    assert len(batches[-1][0]) < batches[-1][2]  # the text ends; the lr goes by what was drawn
+    assert workload.lr_factor(batches[-1]) == batches[-1][2] / 70
     order = torch.Generator().manual_seed(3)
     for got, expected in zip(workload.batches((text,), order, skip=4), batches[4:], strict=True):
         assert torch.equal(got[0], expected[0])
@@ -177,15 +180,18 @@ def test_lengths_of_sequences():
     assert lengths[~short].std().item() == pytest.approx(5.0, abs=0.15)
     assert lengths[short].mean().item() == pytest.approx(34.5, abs=0.6)
     workload = find("ptb_lstm1").load()("smoke")
-    assert workload.lr_factor((torch.zeros(35, 20), None)) == 0.5
+    assert workload.lr_factor((None, None, 35)) == 0.5
+    # A last word alone is left out, as in the scripts.
+    batches = list(workload.batches((torch.arange(20 * 72),)))
+    assert [len(x) for x, _, _ in batches] == [70]
 
 
 def test_the_loss_and_its_regularisation(text):
     workload = find("ptb_lstm2").load()("smoke", "paper")
     torch.manual_seed(0)
     model = workload.model().eval()
-    x, y = next(workload.batches(workload.splits().train))
-    loss = workload.loss(model, (x, y))
+    x, y, length = next(workload.batches(workload.splits().train))
+    loss = workload.loss(model, (x, y, length))
     logits, dropped, raw, _ = model(x, model.zero_state(20))
     plain = functional.cross_entropy(logits.flatten(0, 1), y.flatten())
     slowness = ((raw[1:] - raw[:-1]) ** 2).mean()
@@ -318,15 +324,17 @@ def test_the_switch_of_the_scripts():
 
 
 def test_without_its_average_asgd_is_sgd():
-    """Why a restart of the lr is all that the scripts' switch to ASGD does."""
+    """Why the scripts' switch to ASGD is a restart of the lr, with a lag of one update."""
     torch.manual_seed(0)
     start = torch.randn(50)
     one, two = (nn.Parameter(start.clone()) for _ in range(2))
     averaging = torch.optim.ASGD([one], lr=0.3, t0=0, lambd=0.0, weight_decay=1.2e-6)
     plain = torch.optim.SGD([two], lr=0.3, weight_decay=1.2e-6)
-    for _ in range(40):
+    lrs = [0.3, *(0.3 * float(factor) for factor in torch.rand(40))]
+    for before, now in itertools.pairwise([0.3, *lrs]):
         gradient = torch.randn(50)
         one.grad, two.grad = gradient.clone(), gradient.clone()
+        averaging.param_groups[0]["lr"], plain.param_groups[0]["lr"] = now, before
         averaging.step()
         plain.step()
     torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
@@ -339,7 +347,7 @@ def test_one_step_of_the_full_network(name):
     torch.manual_seed(0)
     model = workload.model()
     optimizer = contenders.get("adamomentum").build(model.parameters())
-    batch = (torch.randint(10_000, (5, 2)), torch.randint(10_000, (5, 2)))
+    batch = (torch.randint(10_000, (5, 2)), torch.randint(10_000, (5, 2)), 5)
     workload.loss(model, batch).backward()
     before = weights_of(model)
     optimizer.step()

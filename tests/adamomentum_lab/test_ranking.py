@@ -144,6 +144,15 @@ def test_trials_run_evenly_through_the_grid_and_match_between_contenders():
     assert trials(contenders.get("adam"), "cnn", {}, 0) == []
 
 
+@pytest.mark.parametrize("name", ["sgdm", "adam", "adabound", "adamomentum"])
+def test_what_the_paper_holds_fixed_is_fixed_in_every_trial(name):
+    contender = contenders.get(name)
+    tried = trials(contender, "lstm", contender.defaults, 6)
+    assert {settings["weight_decay"] for settings in tried} == {1.2e-4}
+    assert name != "adabound" or {settings["final_lr"] for settings in tried} == {30.0}
+    assert len({settings["lr"] for settings in tried}) > 3
+
+
 def test_few_trials_change_the_lr_first():
     for name in ("adam", "adamomentum", "sgdm"):
         defaults = contenders.get(name).defaults

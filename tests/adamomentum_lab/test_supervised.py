@@ -148,14 +148,15 @@ def test_a_damaged_checkpoint_costs_only_time(tmp_path):
     assert whole.outcome.epochs == resumed.outcome.epochs
 
 
-def test_divergence_ends_a_run_at_once(tmp_path):
+@pytest.mark.parametrize("name", ["diverges", "diverges_clipped"])
+def test_divergence_ends_a_run_at_once(tmp_path, name):
     updates = []
-    loop = loop_of(problem(tmp_path, "diverges"), tmp_path, on_update=updates.append)
+    loop = loop_of(problem(tmp_path, name), tmp_path, on_update=updates.append)
     outcome = loop.run()
     assert outcome.status == "diverged"
     assert len(updates) == 1
     assert outcome.epochs == []
-    again = loop_of(problem(tmp_path, "diverges"), tmp_path, on_update=updates.append)
+    again = loop_of(problem(tmp_path, name), tmp_path, on_update=updates.append)
     assert again.run().status == "diverged"
     assert len(updates) == 1
 

@@ -337,6 +337,16 @@ def test_bleu_by_hand():
     assert short == pytest.approx(100 * math.exp(1 - 9 / 6))
 
 
+def test_bleu_of_a_published_example():
+    """Papineni et al. (2002), example 2: of seven words `the` two are found."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    figure = find("multi30k_transformer").load()("mini").figures["bleu_lower"]
+    said, meant = "the the the the the the the", "The cat is on the mat"
+    precisions = BLEU(**figure.options).corpus_score([said], [[meant]]).precisions
+    assert precisions[0] == pytest.approx(100 * 2 / 7)
+
+
 def test_bleu_of_the_same_text_is_100():
     for name in NAMES:
         for scale in ("smoke", "mini", "full"):

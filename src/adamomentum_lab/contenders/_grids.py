@@ -39,6 +39,7 @@ GRIDS: dict[str, dict[str, dict[str, tuple[Any, ...]]]] = {
             "betas": tuple((beta1, 0.999) for beta1 in _MOMENTA),
             "eps": _DECADES_OF_EPS,
             "weight_decay": (1.2e-4,),
+            "final_lr": (30.0,),  # of AdaBound, which its default of 0.1 would hold back
         },
     },
     # "Transformer for Neural Machine Translation"
@@ -59,6 +60,7 @@ GRIDS: dict[str, dict[str, dict[str, tuple[Any, ...]]]] = {
             "betas": tuple((0.5, beta2) for beta2 in (0.98, 0.99, 0.999)),
             "eps": _DECADES_OF_EPS,
             "weight_decay": (0.0,),
+            "final_lr": (0.02,),  # of AdaBound, as the authors' scripts have it
         },
     },
 }

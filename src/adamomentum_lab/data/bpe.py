@@ -66,7 +66,7 @@ class Merges:
     """
 
     def __init__(self, table: str) -> None:
-        head, *lines = table.splitlines()
+        head, *lines = table.splitlines() or [""]
         pairs = [tuple(line.split()) for line in lines if line.strip()]
         if head != "#version: 0.2" or any(len(pair) != 2 for pair in pairs):
             raise LabError("a table of merges begins with '#version: 0.2', then has pairs.")

@@ -78,6 +78,12 @@ def iwslt14(split: Split, whole: bool, folder: Path | None = None) -> Text:
     return Text(german, english)
 
 
+def only_whole(folder: Path | None = None) -> bool:
+    """Whether what fairseq's script makes is there, and the part is not."""
+    place = (folder or root()) / _FOLDER
+    return (place / "train.de").exists() and not (place / "train-4600.de").exists()
+
+
 def merges(whole: bool, folder: Path | None = None) -> str:
     """The table of 10,000 merges, learnt on both languages of the whole training side."""
     file = (folder or root()) / _FOLDER / "code"

@@ -82,7 +82,7 @@ class AdversarialLoop(Loop):
         loss = loss_of()
         self._backward(loss)
         if self.workload.clip is not None:
-            self.fabric.clip_gradients(network, optimizer, max_norm=self.workload.clip)
+            self._clip(network, optimizer)
         optimizer.step()
         return loss.detach()
 

@@ -236,6 +236,12 @@ class Loop(ABC):
             self._save()
         return not stop
 
+    def _clip(self, network: Any, optimizer: Any) -> None:
+        """To the workload's norm. Gradients that are no numbers stay so: the loss will tell."""
+        self.fabric.clip_gradients(
+            network, optimizer, max_norm=self.workload.clip, error_if_nonfinite=False
+        )
+
     def _diverged(self) -> bool:
         self.outcome.status = "diverged"
         return False

@@ -61,7 +61,8 @@ class Restarted:
 
     What the authors' scripts do to SGD on Penn Treebank: after the first epoch whose perplexity is
     above the best of those more than `patience` before it, they go on with torch's ASGD at the
-    first lr. Its average is never looked at, and without it ASGD's steps are SGD's.
+    first lr. Its average is never looked at, and without it ASGD's steps are SGD's. (But torch's
+    ASGD takes the lr of the update before: a change comes one update late, which it does not here.)
     """
 
     steps: Step

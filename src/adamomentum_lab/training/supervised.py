@@ -42,7 +42,7 @@ class Supervised(Loop):
         loss = self.workload.loss(self.model, batch)
         self._backward(loss)
         if self.workload.clip is not None:
-            self.fabric.clip_gradients(self.model, self._optimizer, max_norm=self.workload.clip)
+            self._clip(self.model, self._optimizer)
         self._optimizer.step()
         return loss.detach()
 

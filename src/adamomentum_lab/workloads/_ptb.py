@@ -122,30 +122,34 @@ class PennTreebank(Workload):
         world: int = 1,
         skip: int = 0,
     ) -> Iterator[Any]:
-        """Words (time, batch) and those that follow, sequence by sequence."""
+        """Words (time, batch), those that follow, and the length that was drawn for them.
+
+        As in the scripts, the lr goes by that length where the text ends before it, and a last
+        sequence of one word is left out.
+        """
         text = side_by_side(split[0], self.batch)[:, rank::world]
         start = i = 0
-        while start < len(text) - 1:
+        while start < len(text) - 2:
             length = random_length(order) if order is not None else EVALUATED
             stop = min(start + length, len(text) - 1)
             if i >= skip:
-                yield text[start:stop], text[start + 1 : stop + 1]
+                yield text[start:stop], text[start + 1 : stop + 1], length
             start, i = stop, i + 1
 
     def lr_factor(self, batch: Any) -> float:
         """Shorter sequences, smaller steps."""
-        return len(batch[0]) / BPTT
+        length: int = batch[2]
+        return length / BPTT
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Cross entropy, and what is asked of the last layer: small, and slow to change."""
-        words, following = batch
+        words, following, _ = batch
         state: State = self.state or _unwrapped(model).zero_state(words.shape[1])
         logits, dropped, raw, after = model(words, state)
         self.state = [(hidden.detach(), cell.detach()) for hidden, cell in after]
         loss: Tensor = functional.cross_entropy(logits.flatten(0, 1), following.flatten())
         loss = loss + ALPHA * dropped.pow(2).mean()
-        if len(raw) > 1:
-            loss = loss + BETA * (raw[1:] - raw[:-1]).pow(2).mean()
+        loss = loss + BETA * (raw[1:] - raw[:-1]).pow(2).mean()
         return loss
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:

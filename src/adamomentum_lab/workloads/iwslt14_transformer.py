@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from adamomentum_lab.data.bpe import LearntBPE, Merges, PublishedBPE
-from adamomentum_lab.data.iwslt14 import detokenised, iwslt14, merges
+from adamomentum_lab.data.iwslt14 import detokenised, iwslt14, merges, only_whole
 from adamomentum_lab.data.parallel import Corpus
 from adamomentum_lab.data.tatoeba import divided, tatoeba
 from adamomentum_lab.workloads._translation import Figure, Translation
@@ -41,10 +41,10 @@ class IWSLT14Transformer(Translation):
             train, validation, test = divided(tatoeba(), train=0.15, held_out=0.004)
             train = train.cleaned()  # 24,286 of 25,503
             return Corpus(train, validation, test, LearntBPE([*train.source, *train.target], 4_000))
-        whole = self.scale == "full"
+        whole = self.scale == "full" or only_whole()
         # The usual preparation has cleaned them already: none is left out here.
         train, validation, test = (iwslt14(split, whole) for split in ("train", "valid", "test"))
-        if not whole:
+        if self.scale != "full":
             train, validation, test = train[:200], validation[:10], test[:10]
         table = Merges(merges(whole))
         return Corpus(train, validation, test, PublishedBPE(table, [*train.source, *train.target]))

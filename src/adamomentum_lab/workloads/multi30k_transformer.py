@@ -16,6 +16,13 @@ class Multi30kTransformer(Translation):
     """The paper's Transformer on captions of photographs, 55 epochs; BLEU on raw text. At mini half
     of the captions, 2+2 layers of width 128, 8 epochs."""
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        train, _, test = _CAPTIONS[self.scale]
+        if self.scale == "full":
+            return super().caveats
+        return (*super().caveats, f"on {train:,} of 29,000 captions, and {test:,} of 1,000 of test")
+
     def read(self) -> Corpus:
         """Raw text, case kept, in joint pieces of bytes learnt from the training captions.
 
