@@ -149,8 +149,8 @@ class PennTreebank(Workload):
         self.state = [(hidden.detach(), cell.detach()) for hidden, cell in after]
         loss: Tensor = functional.cross_entropy(logits.flatten(0, 1), following.flatten())
         loss = loss + ALPHA * dropped.pow(2).mean()
-        loss = loss + BETA * (raw[1:] - raw[:-1]).pow(2).mean()
-        return loss
+        slowness: Tensor = (raw[1:] - raw[:-1]).pow(2).mean()
+        return loss + BETA * slowness
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
         """Perplexity per word, of the text read from its beginning to its end."""
