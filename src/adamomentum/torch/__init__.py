@@ -2,8 +2,9 @@
 
 try:
     from adamomentum.torch._fused import backends
-    from adamomentum.torch.migrate import lr_from_adam
+    from adamomentum.torch.migrate import lr_from_adam, no_decay_groups, state_dict_from_adam3
     from adamomentum.torch.optimizer import AdaMomentum
+    from adamomentum.torch.settings import recommended
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
@@ -12,4 +13,11 @@ except ModuleNotFoundError as error:
         name="torch",
     ) from error
 
-__all__ = ["AdaMomentum", "backends", "lr_from_adam"]
+__all__ = [
+    "AdaMomentum",
+    "backends",
+    "lr_from_adam",
+    "no_decay_groups",
+    "recommended",
+    "state_dict_from_adam3",
+]

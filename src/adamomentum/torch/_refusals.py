@@ -243,16 +243,21 @@ def _name(param: Tensor, group: dict[str, Any], i: int) -> str:
     return f"parameter {j} of group {i}"
 
 
+def check_keys(state_dict: Any, function: str) -> None:
+    """Refuse what is no optimizer's state_dict at all."""
+    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
+        what = sorted(map(str, state_dict))[:5] if isinstance(state_dict, dict) else state_dict
+        raise ValueError(
+            f"{function} takes what optimizer.state_dict() returned, with the keys 'state' "
+            f"and 'param_groups', but was given {what!r}."
+        )
+
+
 def check_state_dict(
     state_dict: StateDict, groups: list[dict[str, Any]], defaults: dict[str, Any]
 ) -> None:
     """Refuse the state of another optimizer or of another model; torch checks the counts."""
-    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
-        what = sorted(map(str, state_dict))[:5] if isinstance(state_dict, dict) else state_dict
-        raise ValueError(
-            f"load_state_dict takes what optimizer.state_dict() returned, with the keys 'state' "
-            f"and 'param_groups', but was given {what!r}."
-        )
+    check_keys(state_dict, "load_state_dict")
     ids = {i for group in state_dict["param_groups"] for i in group["params"]}
     if state_dict["state"] and not ids & state_dict["state"].keys():
         raise ValueError(
@@ -268,6 +273,13 @@ def check_state_dict(
                 "This state_dict was saved by Adam or a relative (it holds 'exp_avg_sq'), whose "
                 "second moment is not AdaMomentum's; load one of Adam or AdamW into its own class "
                 "and take that over with AdaMomentum.from_adam(optimizer)."
+            )
+        if "exp_avg_var" in saved:
+            raise ValueError(
+                "This state_dict was saved by AdaM3 or by AdaBelief, which share their keys ("
+                "'exp_avg_var'); if it is AdaM3's, load "
+                "adamomentum.torch.state_dict_from_adam3(state_dict); AdaBelief's second moment is "
+                "not AdaMomentum's."
             )
         if missing := {"step", M, V} - saved.keys():
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Moving over from torch.optim.Adam and AdamW, before a run or in the middle of one."""
+"""Moving over: from torch.optim.Adam and AdamW, and from the authors' own class."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Adam, AdamW
+from torch.optim.optimizer import StateDict
 
+from adamomentum.torch._refusals import check_keys
 from adamomentum.torch._slot import V_MAX, M, V, state_dtype
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ _Class = TypeVar("_Class", bound="AdaMomentum")
 
 # Not taken over: eps means something else, and backends are chosen anew.
 _LEFT = ("params", "param_names", "eps", "foreach", "fused")
+# AdaM3's state in our words. AdaBelief, from which that class descends, has the same keys.
+_ADAM3 = {"step": "step", "exp_avg": M, "exp_avg_var": V, "max_exp_avg_var": V_MAX}
+_NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 def lr_from_adam(lr: float, beta1: float = 0.9) -> float:
@@ -105,3 +110,76 @@ def _state(adams: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[
             (torch.view_as_real(v) if v.is_complex() else v).add_(eps)
             state[ours] = v.to(dtype)
     return state
+
+
+def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups of parameters, with `weight_decay` and without, for any torch optimizer.
+
+    Without are those of normalisation layers, what is called `bias`, and everything of fewer than
+    two dimensions: decay would not make these simpler, only smaller. Embeddings are decayed. Shared
+    parameters are listed once, frozen ones (requires_grad=False) not at all. Of FSDP1's flat
+    parameters nothing can be told: call this before wrapping, or use `fully_shard`.
+
+    Examples:
+        >>> model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
+        >>> [len(group["params"]) for group in no_decay_groups(model, 1e-2)]
+        [1, 3]
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"no_decay_groups takes a torch.nn.Module, but was given a {type(model).__name__}; "
+            f"pass the model, not its parameters."
+        )
+    exempt = {
+        id(param)
+        for module in model.modules()
+        for name, param in module.named_parameters(recurse=False)
+        if isinstance(module, _NORMS) or name == "bias" or param.ndim < 2
+    }
+    trained = [param for param in model.parameters() if param.requires_grad]
+    return [
+        {"params": [p for p in trained if id(p) not in exempt], "weight_decay": weight_decay},
+        {"params": [p for p in trained if id(p) in exempt], "weight_decay": 0.0},
+    ]
+
+
+def state_dict_from_adam3(
+    state_dict: StateDict, *, decoupled_weight_decay: bool = True, rectify: bool = False
+) -> StateDict:
+    """A checkpoint of the authors' class, AdaM3, as one that `load_state_dict` takes.
+
+    Nothing is computed: their second moment is AdaMomentum's, eps included. It is not done unasked
+    because AdaBelief saves under the same keys what would be wrong by a factor of about 16.
+
+    Args:
+        state_dict: what their optimizer's `state_dict()` returned.
+        decoupled_weight_decay: their `weight_decouple`, for groups that do not hold it.
+        rectify: theirs, for groups that do not hold it.
+    """
+    check_keys(state_dict, "state_dict_from_adam3")
+    defaults = {"weight_decouple": decoupled_weight_decay, "rectify": rectify}
+    state = {}
+    for i, saved in state_dict["state"].items():
+        if missing := {"step", "exp_avg", "exp_avg_var"} - saved.keys():
+            raise ValueError(
+                f"This state_dict was not saved by AdaM3: parameter {i} has {sorted(saved)}, "
+                f"but lacks {sorted(missing)}."
+            )
+        state[i] = {ours: saved[theirs] for theirs, ours in _ADAM3.items() if theirs in saved}
+    groups = [_adam3_group(defaults | group) for group in state_dict["param_groups"]]
+    return {"state": state, "param_groups": groups}
+
+
+def _adam3_group(group: dict[str, Any]) -> dict[str, Any]:
+    """AdaM3's options as AdaMomentum's; others, a scheduler's initial_lr say, as they are."""
+    group = {name: value for name, value in group.items() if name != "buffer"}  # a cache of r_t
+    group["decoupled_weight_decay"] = group.pop("weight_decouple")
+    if group.pop("fixed_decay", False) and group["weight_decay"]:
+        raise ValueError(
+            "fixed_decay=True of AdaM3 shrinks by weight_decay, whatever lr is, which AdaMomentum "
+            "does not offer; with a constant lr, set fixed_decay to False and weight_decay to "
+            "weight_decay / lr in the state_dict's param_groups."
+        )
+    # Their rectified step keeps the maximum and ignores it.
+    group["amsgrad"] = group.get("amsgrad", False) and not group["rectify"]
+    return group

@@ -5,9 +5,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from adamomentum import AdaMomentum
-from adamomentum.torch import lr_from_adam
+from adamomentum.torch import lr_from_adam, no_decay_groups
 from tests.contract import feed, gradient, network, parameter, train
 
 FACTOR = math.sqrt(1.9 / 0.1)  # 4.36
@@ -178,3 +179,38 @@ def test_a_schedule_continues():
     again = torch.optim.lr_scheduler.LambdaLR(ours, decay, last_epoch=schedule.last_epoch - 1)
     assert again.last_epoch == 3
     assert ours.param_groups[0]["lr"] == pytest.approx(1e-2 / 8 / FACTOR)
+
+
+class Odd(nn.Module):
+    """What a rule by shape or by name alone would get wrong."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4)
+        self.conv = nn.Conv1d(4, 4, 3)
+        self.norms = nn.ModuleList(
+            [nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.LayerNorm((4, 3)), nn.RMSNorm((4, 3))]
+        )
+        self.attention = nn.MultiheadAttention(4, 2)
+        self.bias = nn.Parameter(torch.zeros(1, 4, 1))
+        self.scale = nn.Parameter(torch.ones(()))
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+        self.head = nn.Linear(4, 7)
+        self.head.weight = self.embedding.weight
+
+
+def test_no_decay_groups():
+    model = Odd()
+    decayed, undecayed = no_decay_groups(model, 1e-2)
+    assert (decayed["weight_decay"], undecayed["weight_decay"]) == (1e-2, 0.0)
+    names = {id(param): name for name, param in model.named_parameters()}
+    matrices = ["embedding.weight", "conv.weight"]
+    matrices += ["attention.in_proj_weight", "attention.out_proj.weight"]
+    assert sorted(names[id(p)] for p in decayed["params"]) == sorted(matrices)
+    both = [*decayed["params"], *undecayed["params"]]
+    assert len(both) == len({id(p) for p in both})
+    assert {id(p) for p in both} == {id(p) for p in model.parameters() if p.requires_grad}
+
+    AdaMomentum(no_decay_groups(nn.Linear(2, 2, bias=False), 1e-2))  # one group is empty
+    with pytest.raises(TypeError, match="given a generator; pass the model, not its parameters"):
+        no_decay_groups(model.parameters(), 1e-2)
