@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from adamomentum.torch import optimizer
+from adamomentum.torch import migrate, optimizer, settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -43,5 +43,8 @@ def test_the_example_on_the_page_is_the_file():
     assert len(example.splitlines()) < 40
 
 
-def test_docstrings():
-    assert doctest.testmod(optimizer).failed == 0
+@pytest.mark.parametrize("module", [migrate, optimizer, settings], ids=lambda m: m.__name__)
+def test_docstrings(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0

@@ -6,6 +6,7 @@ Each check runs in both processes of a pair that is started once, since starting
 import copy
 import multiprocessing
 import os
+import subprocess
 import sys
 import traceback
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 from adamomentum import AdaMomentum
+from tests.test_docs import BLOCK, ROOT
 
 distributed = pytest.importorskip("torch.distributed")
 pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="torch without distributed")
@@ -50,14 +52,15 @@ class Pair:
     def run(self, function, *arguments):
         for end in self.ends:
             end.send((function, arguments))
-        for rank, end in enumerate(self.ends):
-            assert end.poll(SECONDS), f"process {rank} does not answer"
-            error = end.recv()
-            assert not error, f"in process {rank}: {error}"
+        answers = [end.recv() if end.poll(SECONDS) else "does not answer" for end in self.ends]
+        errors = [f"process {rank}: {answer}" for rank, answer in enumerate(answers) if answer]
+        if errors:
+            pytest.fail("\n".join(errors), pytrace=False)
 
     def close(self):
-        for end, process in zip(self.ends, self.processes, strict=True):
+        for end in self.ends:
             end.close()  # which ends the loop of _serve
+        for process in self.processes:
             process.join(10)
             if process.is_alive():
                 process.kill()
@@ -140,9 +143,9 @@ def sharded(model):
 def ddp_is_one_process_with_the_joined_batch(rank, folder):
     for backend in BACKENDS:
         plain, mine = network(), nn.parallel.DistributedDataParallel(network())
-        train(plain, AdaMomentum(plain.parameters(), **OPTIONS, **backend), range(20))
+        train(plain, AdaMomentum(plain.parameters(), **OPTIONS, **backend), range(10))
         optimizer = AdaMomentum(mine.parameters(), **OPTIONS, **backend)
-        train(mine, optimizer, range(20), part=slice(rank, None, WORLD))
+        train(mine, optimizer, range(10), part=slice(rank, None, WORLD))
         assert_close(mine.module, plain)
         assert_same_everywhere(mine)
 
@@ -169,9 +172,9 @@ def fsdp2_is_the_unsharded_run(rank, folder):
 
     for backend in BACKENDS:
         plain, mine = network(), sharded(network())
-        train(plain, AdaMomentum(plain.parameters(), **OPTIONS, **backend), range(20))
+        train(plain, AdaMomentum(plain.parameters(), **OPTIONS, **backend), range(10))
         optimizer = AdaMomentum(mine.parameters(), **OPTIONS, **backend)
-        train(mine, optimizer, range(20), part=slice(rank, None, WORLD))
+        train(mine, optimizer, range(10), part=slice(rank, None, WORLD))
         assert_close(mine, plain)
         for param in mine.parameters():
             assert param.to_local().numel() < param.numel()
@@ -206,7 +209,8 @@ def a_distributed_checkpoint_goes_from_two_to_one_and_back(rank, folder):
         return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
 
     def restored(model, name, alone=False):
-        optimizer = AdaMomentum(model.parameters())
+        # torch reads what there is to be filled: without amsgrad, no maximum.
+        optimizer = AdaMomentum(model.parameters(), amsgrad=True)
         state = state_of(model, optimizer)
         checkpoint.load(state, checkpoint_id=folder / name, no_dist=alone)
         set_state_dict(
@@ -279,6 +283,25 @@ def zero_redundancy_changes_no_bit(rank, folder):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda function: function.__name__)
 def test_on_two_processes(pair, check, tmp_path):
     pair.run(check, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_page_of_the_guide_runs_on_two_processes(tmp_path):
+    page = (ROOT / "docs" / "guide" / "several-devices.md").read_text()
+    (tmp_path / "train.py").write_text("".join(BLOCK.findall(page)))
+    command = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(WORLD), "train.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("train.py", "zero.pt", "step5", "released0.pt", "released1.pt")
+    }
 
 
 @pytest.mark.parametrize("options", BACKENDS, ids=str)
