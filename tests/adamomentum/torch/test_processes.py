@@ -23,6 +23,7 @@ distributed = pytest.importorskip("torch.distributed")
 pytestmark = pytest.mark.skipif(not distributed.is_available(), reason="torch without distributed")
 
 WORLD, SECONDS = 2, 300
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
 CHECKS = []
 BACKENDS = [{"foreach": False}, {"foreach": True}, {"fused": True}, {}]
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}  # float32; a mean over halves is rounded differently
@@ -67,8 +68,7 @@ class Pair:
 
 
 def _serve(end, rank, store):
-    if sys.platform == "linux":
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    os.environ.update(LOOPBACK)
     torch.set_num_threads(1)
     distributed.init_process_group(
         "gloo",
@@ -293,6 +293,7 @@ def test_the_page_of_the_guide_runs_on_two_processes(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=tmp_path,
+        env={**os.environ, **LOOPBACK, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=SECONDS,
