@@ -1,4 +1,4 @@
-"""DTensors, in one process: the tests with several are those of the integrations."""
+"""DTensors, in one process; test_processes.py has two."""
 
 import copy
 

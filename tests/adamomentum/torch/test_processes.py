@@ -279,6 +279,30 @@ def zero_redundancy_changes_no_bit(rank, folder):
                     assert torch.equal(whole.state[a][key], value)
 
 
+def release_gradients(model, **options):
+    """Step each parameter, and free its gradient, while the backward pass goes on."""
+    own = {param: AdaMomentum([param], **options) for param in model.parameters()}
+
+    def release(param):
+        own[param].step()
+        own[param].zero_grad()
+
+    for param in model.parameters():
+        param.register_post_accumulate_grad_hook(release)
+
+
+@check
+def gradients_of_shards_can_be_released(rank, folder):
+    plain, mine = sharded(network()), sharded(network())
+    optimizer = AdaMomentum(plain.parameters(), **OPTIONS)
+    release_gradients(mine, **OPTIONS)
+    for step in range(5):
+        train(plain, optimizer, range(step, step + 1), part=slice(rank, None, WORLD))
+        mine(batch(step)[rank::WORLD]).square().mean().backward()
+        assert all(param.grad is None for param in mine.parameters())
+    assert_close(mine, plain, rtol=0, atol=0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda function: function.__name__)
 def test_on_two_processes(pair, check, tmp_path):
@@ -307,17 +331,9 @@ def test_the_page_of_the_guide_runs_on_two_processes(tmp_path):
 
 @pytest.mark.parametrize("options", BACKENDS, ids=str)
 def test_gradient_release_is_the_plain_step(options):
-    """Each parameter stepped, and its gradient freed, while the backward pass goes on."""
     plain, mine = network(), network()
     optimizer = AdaMomentum(plain.parameters(), **OPTIONS, **options)
-    own = {param: AdaMomentum([param], **OPTIONS, **options) for param in mine.parameters()}
-
-    def release(param):
-        own[param].step()
-        own[param].zero_grad()
-
-    for param in mine.parameters():
-        param.register_post_accumulate_grad_hook(release)
+    release_gradients(mine, **OPTIONS, **options)
     for step in range(10):
         train(plain, optimizer, range(step, step + 1))
         mine(batch(step)).square().mean().backward()
