@@ -29,6 +29,7 @@ def direction(
     rectify=False,
     debias_momentum=False,
     bias_correction=True,
+    corrections=None,
 ):
     """One step of AdaMomentum: the direction to walk against, and the new state.
 
@@ -38,7 +39,8 @@ def direction(
         v: average of the squared momenta before this step; zeros at first. Keep it, and this
             arithmetic, in float32 or wider: the default eps is zero in float16.
         t: number of this step, from 1: a number or an array. An array in float32 costs digits in
-            1 - beta2^t: at 0.999 1e-5 of an early step, and a percent of an early rectified one.
+            1 - beta2^t: at 0.999 1e-5 of an early step, and a percent of an early rectified one;
+            unless there are `corrections`.
         beta1: decay of m; like the next two, it may differ from step to step, as in the theorems.
         beta2: decay of v.
         eps: added to v.
@@ -52,29 +54,32 @@ def direction(
             instead of lr / (1 - beta1), ten times that; late steps are unchanged. Not in the paper.
         bias_correction: False omits the two corrections of the last line, as the paper's theorems
             do; for checking them, not for training.
+        corrections: two functions to take for `remaining` and `rectification`, where the caller has
+            more exact ones than operators give: `_traced.corrections` makes them.
 
     Returns:
         The direction and the new m, v and v_max, which stays None where it was None.
     """
     if rectify and v_max is not None:
         raise ValueError("rectify=True ignores the maximum that AMSGrad keeps; use one of the two.")
-    correction1 = remaining(beta1, t) if bias_correction else 1.0
-    correction2 = remaining(beta2, t) if bias_correction else 1.0
+    weight, rectified = corrections or (remaining, rectification)
+    correction1 = weight(beta1, t) if bias_correction else 1.0
+    correction2 = weight(beta2, t) if bias_correction else 1.0
 
     m = beta1 * m + (1 - beta1) * g
-    k = m / remaining(beta1, t) if debias_momentum else m
+    k = m / weight(beta1, t) if debias_momentum else m
     v = beta2 * v + (1 - beta2) * (k * k) + eps
     if v_max is not None:
         v_max = larger(v, v_max)
 
     if nesterov:
-        ahead = remaining(beta1, t + 1) if bias_correction else 1.0
+        ahead = weight(beta1, t + 1) if bias_correction else 1.0
         m_hat = beta1 * m / ahead + (1 - beta1) * g / correction1
     else:
         m_hat = m / correction1
 
     if rectify:
-        on, r = rectification(beta2, t)
+        on, r = rectified(beta2, t)
         adapted = m_hat * (r * correction2**0.5) / (root(v) + eps)
         return on * adapted + (1 - on) * m_hat, m, v, v_max
     v_hat = (v if v_max is None else v_max) / correction2
@@ -103,9 +108,13 @@ def larger(a, b):
 
 def rectification(beta2, t):
     """RAdam's switch (1.0 once rho_t >= 5, else 0.0) and its factor r_t."""
-    rho_inf = 2 / (1 - beta2) - 1
     decayed = beta2**t
-    rho = rho_inf - 2 * t * decayed / (1 - decayed)
+    rho_inf = 2 / (1 - beta2) - 1
+    return switch(rho_inf - 2 * t * decayed / (1 - decayed), rho_inf)
+
+
+def switch(rho, rho_inf):
+    """The same of rho_t, the length of the average of RAdam's model, and of its limit."""
     on = (rho >= 5) * 1.0
     # Below 5 the factor is unused; 5 keeps it finite (rho_inf < 5 means that rho always is).
     off = 1 - on

@@ -1,0 +1,237 @@
+"""AdaMomentum for JAX, as an Optax gradient transformation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import optax
+except ModuleNotFoundError as error:
+    if error.name not in ("jax", "optax"):
+        raise
+    raise ModuleNotFoundError(
+        "adamomentum.optax needs JAX and Optax; install them with: "
+        "pip install 'adamomentum[optax]'",
+        name=error.name,
+    ) from error
+
+from adamomentum import _traced, rule
+
+__all__ = ["ScaleByAdaMomentumState", "adamomentum", "scale_by_adamomentum"]
+
+
+class ScaleByAdaMomentumState(NamedTuple):
+    """State of `scale_by_adamomentum`. The moments of a complex array are complex."""
+
+    count: jax.typing.ArrayLike
+    mu: optax.Updates
+    nu: optax.Updates
+    """Average of the squared *momentum*, with eps in it: not Adam's `nu`."""
+    nu_max: optax.Updates | None
+    """Largest `nu` so far; None, which is no leaf, without amsgrad."""
+
+
+def scale_by_adamomentum(
+    b1: jax.typing.ArrayLike = 0.9,
+    b2: jax.typing.ArrayLike = 0.999,
+    eps: jax.typing.ArrayLike = 1e-16,
+    mu_dtype: Any = None,
+    *,
+    amsgrad: bool = False,
+    nesterov: bool = False,
+    rectify: bool = False,
+    debias_momentum: bool = False,
+) -> optax.GradientTransformation:
+    """Rescale updates according to the AdaMomentum algorithm.
+
+    See `adamomentum` for the arguments. Updates leave in the dtype of the second moment, which is
+    float32 for half-precision parameters: `optax.apply_updates` adds them in it, and rounds once.
+
+    Returns:
+        A `optax.GradientTransformation` object.
+    """
+    b1, b2, eps = (_checked(*pair) for pair in (("b1", b1), ("b2", b2), ("eps", eps)))
+    if mu_dtype is not None and not jnp.issubdtype(mu_dtype, jnp.floating):
+        raise ValueError(f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}.")
+    if amsgrad and rectify:
+        raise ValueError(
+            "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
+            "for the maximum; use one of the two."
+        )
+
+    def init(params: optax.Params) -> ScaleByAdaMomentumState:
+        def zeros(dtype: Any = None) -> optax.Updates:
+            return jax.tree.map(
+                lambda p: jnp.zeros_like(
+                    p, dtype=_wide(p) if dtype is None or jnp.iscomplexobj(p) else dtype
+                ),
+                params,
+            )
+
+        count = jnp.zeros([], jnp.int32)
+        return ScaleByAdaMomentumState(
+            count, zeros(mu_dtype), zeros(), zeros() if amsgrad else None
+        )
+
+    def update(
+        updates: optax.Updates, state: ScaleByAdaMomentumState, params: optax.Params | None = None
+    ) -> tuple[optax.Updates, ScaleByAdaMomentumState]:
+        del params
+        count = optax.safe_increment(state.count)
+
+        def step(g: Any, m: Any, v: Any, v_max: Any) -> tuple[Any, ...]:
+            if jnp.iscomplexobj(v):
+                # Pairs of reals, as in PyTorch.
+                pairs = [None if x is None else (x.real, x.imag) for x in (g, m, v, v_max)]
+                real, imag = (step(*(x and x[i] for x in pairs)) for i in (0, 1))
+                return tuple(
+                    None if x is None else jax.lax.complex(x, y)
+                    for x, y in zip(real, imag, strict=True)
+                )
+            dtype = v.dtype
+            beta1, beta2, plus = (
+                x if isinstance(x, float) else x.astype(dtype) for x in (b1, b2, eps)
+            )
+            d, new_m, v, v_max = rule.direction(
+                g.astype(dtype),
+                m.astype(dtype),
+                v,
+                count.astype(dtype),
+                beta1=beta1,
+                beta2=beta2,
+                eps=plus,
+                v_max=v_max,
+                nesterov=nesterov,
+                rectify=rectify,
+                debias_momentum=debias_momentum,
+                corrections=_traced.corrections(jnp, str(dtype)),
+            )
+            return d, new_m.astype(m.dtype), v, v_max
+
+        leaves, tree = jax.tree.flatten(updates)
+        moments = [tree.flatten_up_to(x) for x in (state.mu, state.nu)]
+        maxima = tree.flatten_up_to(state.nu_max) if amsgrad else [None] * len(leaves)
+        rows = [step(*row) for row in zip(leaves, *moments, maxima, strict=True)]
+        new, mu, nu, nu_max = (tree.unflatten([row[i] for row in rows]) for i in range(4))
+        return new, ScaleByAdaMomentumState(count, mu, nu, nu_max if amsgrad else None)
+
+    return optax.GradientTransformation(init, update)
+
+
+def adamomentum(
+    learning_rate: optax.ScalarOrSchedule,
+    b1: jax.typing.ArrayLike = 0.9,
+    b2: jax.typing.ArrayLike = 0.999,
+    eps: jax.typing.ArrayLike = 1e-16,
+    mu_dtype: Any = None,
+    weight_decay: optax.ScalarOrSchedule = 0.0,
+    mask: Any | Callable[[optax.Params], Any] | None = None,
+    *,
+    amsgrad: bool = False,
+    decoupled_weight_decay: bool = True,
+    nesterov: bool = False,
+    rectify: bool = False,
+    debias_momentum: bool = False,
+) -> optax.GradientTransformationExtraArgs:
+    r"""Adam whose second moment averages squared *momentum*, with eps inside it.
+
+        m_t     = b1 m_{t-1} + (1 - b1) g_t
+        v_t     = b2 v_{t-1} + (1 - b2) m_t^2 + eps
+        theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
+
+    It takes the place of `optax.adamw`, but learning rate and eps do not mean the same: at equal
+    learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where noise dominates, and
+    the first is learning_rate/(1-b1), ten times Adam's. Warm it up.
+
+    Args:
+        learning_rate: A global scaling factor, either fixed or evolving along iterations with a
+            scheduler, see `optax.scale_by_learning_rate`.
+        b1: Decay rate of the average of the gradient.
+        b2: Decay rate of the average of the squared momentum. An array must be float32 or wider:
+            0.999 in bfloat16 is 1.
+        eps: Added to the second moment at every step, which makes the smallest denominator
+            sqrt(eps / (1 - b2)): 3e-7 for the default. Adam's values do not carry over.
+        mu_dtype: Optional `dtype` of the first moment of real arrays. By default that of the
+            parameters, but float32 for half precision; that of the second moment always is.
+        weight_decay: Strength of the weight decay, either fixed or a schedule. Unless it is 0,
+            `update` needs the parameters.
+        mask: A tree with same structure as (or a prefix of) the params PyTree, or a Callable that
+            returns such a pytree given the params/updates. The leaves should be booleans, `True`
+            for leaves/subtrees you want to apply the weight decay to, and `False` for those you
+            want to skip.
+        amsgrad: Whether to divide by the largest second moment so far. Not together with
+            `rectify`.
+        decoupled_weight_decay: Whether weight decay shrinks the parameters by
+            learning_rate * weight_decay, as in AdamW, or is added to the gradient, as in Adam.
+        nesterov: Whether to look one step ahead in the numerator.
+        rectify: Whether to use RAdam's variance rectification, as the paper's authors did for
+            translation and GANs.
+        debias_momentum: Whether to average the square of the bias-corrected momentum, which makes
+            the first step learning_rate instead of learning_rate/(1-b1). Not in the paper.
+
+    Returns:
+        The corresponding `optax.GradientTransformationExtraArgs`.
+
+    Examples:
+        >>> import jax, optax
+        >>> from adamomentum.optax import adamomentum
+        >>> def f(x): return jax.numpy.sum(x ** 2)  # simple quadratic function
+        >>> solver = adamomentum(learning_rate=0.003)
+        >>> params = jax.numpy.array([1., 2., 3.])
+        >>> opt_state = solver.init(params)
+        >>> for _ in range(5):
+        ...     grad = jax.grad(f)(params)
+        ...     updates, opt_state = solver.update(grad, opt_state, params)
+        ...     params = optax.apply_updates(params, updates)
+        >>> print(f'Objective function: {f(params):.1f}')
+        Objective function: 13.0
+
+    References:
+        Wang et al, [Rethinking Adam: A Twofold Exponential Moving Average
+        Approach](https://arxiv.org/abs/2106.11514), 2021
+    """
+    scale = scale_by_adamomentum(
+        b1,
+        b2,
+        eps,
+        mu_dtype,
+        amsgrad=amsgrad,
+        nesterov=nesterov,
+        rectify=rectify,
+        debias_momentum=debias_momentum,
+    )
+    decay = [optax.add_decayed_weights(weight_decay, mask)]
+    if isinstance(weight_decay, (int, float)) and weight_decay == 0:
+        steps = [scale]  # which needs no parameters
+    elif decoupled_weight_decay:
+        steps = [scale, *decay]
+    else:
+        # In half precision the sum would lose most of the decay.
+        widen = optax.stateless(lambda g, _: jax.tree.map(lambda x: x.astype(_wide(x)), g))
+        steps = [widen, *decay, scale]
+    return optax.chain(*steps, optax.scale_by_learning_rate(learning_rate))
+
+
+def _wide(array: Any) -> Any:
+    """The dtype of an array's second moment and arithmetic."""
+    return jnp.promote_types(jnp.asarray(array).dtype, jnp.float32)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A number as a float, an array as it is: it may be traced, so that its value is not read."""
+    if isinstance(value, (int, float)):
+        if not 0 <= value < (math.inf if name == "eps" else 1):
+            where = "it must be finite and at least 0" if name == "eps" else "it lies in [0, 1)"
+            raise ValueError(f"Invalid {name}: {value} ({where}).")
+        return float(value)
+    value = jnp.asarray(value)
+    if jnp.finfo(value.dtype).bits < 32:
+        raise ValueError(
+            f"{name} is {value.dtype}, in which 0.999 is 1 or 1e-16 is 0; use a float, or an array "
+            f"in float32 (optax.inject_hyperparams takes hyperparam_dtype=jnp.float32)."
+        )
+    return value
