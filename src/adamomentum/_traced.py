@@ -7,6 +7,7 @@ beta^t shares with 1; rectification then takes the difference of two numbers of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,35 +18,38 @@ from adamomentum import rule
 _EARLY = 0.5
 
 
-def corrections(math: Any, dtype: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def corrections(ops: Any, dtype: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Stand-ins for `rule.remaining` and `rule.rectification`.
 
     Args:
-        math: where `expm1`, `log1p` and `where` are: jax.numpy or keras.ops.
-        dtype: of the results, and of the step number: float32 or float64.
+        ops: where `expm1`, `log1p` and `where` are: jax.numpy or keras.ops.
+        dtype: of the step number, and so of the results: float32 or float64. The betas are
+            floats or arrays of that dtype.
     """
 
-    def log(beta: Any) -> Any:
-        # beta - 1 is exact: of a Python float before, of an array after it was rounded.
-        return math.log1p(math.array(beta - 1, dtype=dtype))
+    def rate(beta: Any) -> Any:
+        """-log(beta). beta - 1 is exact, of whatever beta was rounded to."""
+        if isinstance(beta, float):
+            return -math.log1p(beta - 1) if beta else math.inf
+        return -ops.log1p(beta - 1)
 
     def remaining(beta: Any, t: Any) -> Any:
-        return -math.expm1(t * log(beta))
+        return -ops.expm1(-rate(beta) * t)
 
     def rectification(beta2: Any, t: Any) -> Any:
         if dtype == "float64":
             return rule.rectification(beta2, t)
-        rate = -log(beta2)
-        d = math.array(1 - beta2, dtype=dtype)
+        d = 1 - beta2
         rho_inf = 2 / d - 1
+        x = rate(beta2) * t
         left = remaining(beta2, t)
         late = rho_inf - 2 * t * (1 - left) / left
-        # rho = rho_inf - 2t / (e^2y - 1) = rho_inf + t - t coth(y) with y = t * rate / 2. Lambert:
-        # y coth(y) = 1 + y^2 / (3 + y^2 / (5 + ...)); the rest is Gregory's series of 1 / log(1-d).
-        y2 = (t * rate / 2) ** 2
+        # rho = rho_inf - 2t / (e^x - 1) = rho_inf + t - t coth(y) with y = x / 2. Lambert:
+        # y coth(y) = 1 + y^2 / (3 + y^2 / (5 + ...)). Gregory: rho_inf - 2 / rate = d / 6 + ...
+        y2 = x * x / 4
         coth = y2 / (3 + y2 / (5 + y2 / (7 + y2 / 9)))
-        offset = d / 6 + d**2 / 12 + 19 * d**3 / 360 + 3 * d**4 / 80  # rho_inf - 2 / rate
-        early = t + offset - 2 / rate * coth
-        return rule.switch(math.where(t * rate < _EARLY, early, late), rho_inf)
+        offset = d / 6 + d**2 / 12 + 19 * d**3 / 360 + 3 * d**4 / 80
+        early = t + offset - 2 / rate(beta2) * coth
+        return rule.switch(ops.where(x < _EARLY, early, late), rho_inf)
 
     return remaining, rectification

@@ -27,7 +27,7 @@ __all__ = ["ScaleByAdaMomentumState", "adamomentum", "scale_by_adamomentum"]
 class ScaleByAdaMomentumState(NamedTuple):
     """State of `scale_by_adamomentum`. The moments of a complex array are complex."""
 
-    count: jax.typing.ArrayLike
+    count: jax.typing.ArrayLike  # type: ignore[assignment]  # tuples have a method count
     mu: optax.Updates
     nu: optax.Updates
     """Average of the squared *momentum*, with eps in it: not Adam's `nu`."""
@@ -54,7 +54,7 @@ def scale_by_adamomentum(
     Returns:
         A `optax.GradientTransformation` object.
     """
-    b1, b2, eps = (_checked(*pair) for pair in (("b1", b1), ("b2", b2), ("eps", eps)))
+    betas_eps: list[Any] = [_checked(*pair) for pair in (("b1", b1), ("b2", b2), ("eps", eps))]
     if mu_dtype is not None and not jnp.issubdtype(mu_dtype, jnp.floating):
         raise ValueError(f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}.")
     if amsgrad and rectify:
@@ -93,9 +93,7 @@ def scale_by_adamomentum(
                     for x, y in zip(real, imag, strict=True)
                 )
             dtype = v.dtype
-            beta1, beta2, plus = (
-                x if isinstance(x, float) else x.astype(dtype) for x in (b1, b2, eps)
-            )
+            beta1, beta2, plus = (x if isinstance(x, float) else x.astype(dtype) for x in betas_eps)
             d, new_m, v, v_max = rule.direction(
                 g.astype(dtype),
                 m.astype(dtype),
@@ -112,6 +110,7 @@ def scale_by_adamomentum(
             )
             return d, new_m.astype(m.dtype), v, v_max
 
+        tree: Any
         leaves, tree = jax.tree.flatten(updates)
         moments = [tree.flatten_up_to(x) for x in (state.mu, state.nu)]
         maxima = tree.flatten_up_to(state.nu_max) if amsgrad else [None] * len(leaves)
@@ -229,7 +228,7 @@ def _checked(name: str, value: Any) -> Any:
             raise ValueError(f"Invalid {name}: {value} ({where}).")
         return float(value)
     value = jnp.asarray(value)
-    if jnp.finfo(value.dtype).bits < 32:
+    if value.dtype.itemsize < 4:
         raise ValueError(
             f"{name} is {value.dtype}, in which 0.999 is 1 or 1e-16 is 0; use a float, or an array "
             f"in float32 (optax.inject_hyperparams takes hyperparam_dtype=jnp.float32)."

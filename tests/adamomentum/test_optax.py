@@ -1,0 +1,297 @@
+"""adamomentum.optax against the oracle, and in company: jit, schedules, wrappers, shards."""
+
+import doctest
+import io
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose as close
+
+from tests.adamomentum.walk import (
+    DECAY,
+    LR,
+    OPTIONS,
+    TOLERANCE,
+    expected,
+    gradients,
+    name_of,
+    starts,
+)
+
+jax = pytest.importorskip("jax")
+optax = pytest.importorskip("optax")
+import jax.numpy as jnp  # noqa: E402
+
+import adamomentum.optax as ours  # noqa: E402
+from adamomentum import _traced, rule  # noqa: E402
+from adamomentum.optax import adamomentum, scale_by_adamomentum  # noqa: E402
+from tests.oracle import Oracle  # noqa: E402
+
+TABLE = [
+    *OPTIONS,
+    {"decoupled_weight_decay": False},
+    {**OPTIONS[-1], "decoupled_weight_decay": False},
+]
+
+
+def walked(optimizer, params, walk):
+    """Parameters and state after the walk, all of it one compiled loop."""
+
+    def step(carry, g):
+        params, state = carry
+        updates, state = optimizer.update(g, state, params)
+        return (optax.apply_updates(params, updates), state), None
+
+    return jax.jit(lambda *carry: jax.lax.scan(step, carry, walk)[0])(
+        params, optimizer.init(params)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("options", TABLE, ids=name_of)
+def test_agrees_with_the_oracle(options, dtype):
+    with jax.enable_x64(dtype == "float64"):
+        params, walk = ([jnp.asarray(x, dtype) for x in xs] for xs in (starts(), gradients()))
+        optimizer = adamomentum(LR, weight_decay=DECAY, **options)
+        params, state = walked(optimizer, params, walk)
+        mu, nu = (optax.tree_utils.tree_get(state, name) for name in ("mu", "nu"))
+        tolerance = TOLERANCE[dtype]
+        for param, m, v, oracle in zip(params, mu, nu, expected(**options), strict=True):
+            assert param.dtype == m.dtype == v.dtype == dtype
+            close(param, oracle.theta, rtol=tolerance, atol=tolerance)
+            close(m, oracle.m, rtol=tolerance, atol=tolerance)
+            close(v, oracle.v, rtol=tolerance)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999])
+def test_float32_knows_the_corrections(beta, traced):
+    steps = np.array([*range(1, 60), 490, 500, 510, 3000, 10**5, 10**7], np.float64)
+    with jax.enable_x64(True):  # for the exact values
+        exact = float(np.float32(beta)) if traced else beta
+        left, (on, r) = (f(exact, steps) for f in (rule.remaining, rule.rectification))
+    remaining, rectification = _traced.corrections(jnp, "float32")
+    given = jnp.float32(beta) if traced else beta
+    t = jnp.asarray(steps, jnp.float32)
+    close(jax.jit(remaining)(given, t) if traced else remaining(given, t), left, rtol=1e-6)
+    on32, r32 = rectification(given, t)
+    np.testing.assert_array_equal(on32, on)
+    close(r32, r, rtol=2e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"rectify": True}, {"nesterov": True}], ids=str)
+def test_half_precision_rounds_each_step_once(options):
+    oracle = Oracle(np.asarray(jnp.bfloat16(starts()[0])), lr=LR, weight_decay=DECAY, **options)
+    params = jnp.asarray(oracle.theta, jnp.bfloat16)
+    optimizer = adamomentum(LR, weight_decay=DECAY, **options)
+    state = optimizer.init(params)
+    update = jax.jit(optimizer.update)
+    for g in gradients()[0][:30]:
+        g = jnp.asarray(g, jnp.bfloat16)
+        updates, state = update(g, state, params)
+        params = optax.apply_updates(params, updates)
+        exact = oracle.step(np.asarray(g, np.float64))
+        unit = np.spacing(np.abs(exact).astype(np.float32)) * 2.0**16
+        assert np.max(np.abs(np.asarray(params, np.float64) - exact) / unit) <= 0.501
+        oracle.theta = np.asarray(params, np.float64)
+    assert params.dtype == jnp.bfloat16
+    assert state[0].mu.dtype == state[0].nu.dtype == jnp.float32
+    close(state[0].nu, oracle.v, rtol=1e-5)
+
+
+def test_a_step_compiles_once():
+    traces = []
+    optimizer = adamomentum(
+        optax.linear_schedule(0, 1e-3, 10), weight_decay=DECAY, amsgrad=True, mu_dtype=jnp.bfloat16
+    )
+
+    @jax.jit
+    def step(params, state, g):
+        traces.append(1)
+        updates, state = optimizer.update(g, state, params)
+        return optax.apply_updates(params, updates), state
+
+    params = {"w": jnp.ones((2, 3), jnp.bfloat16), "c": jnp.ones(2, jnp.complex64)}
+    state = optimizer.init(params)
+    for _ in range(20):
+        params, state = step(params, state, params)
+    assert len(traces) == 1
+    moments = state[0]
+    assert moments.count == 20
+    assert moments.mu["w"].dtype == jnp.bfloat16
+    assert moments.nu["w"].dtype == moments.nu_max["w"].dtype == jnp.float32
+
+
+def test_the_count_saturates():
+    transform = scale_by_adamomentum()
+    state = transform.init(jnp.ones(2))._replace(count=jnp.int32(2**31 - 1))
+    updates, state = transform.update(jnp.ones(2), state)
+    assert state.count == 2**31 - 1
+    assert jnp.isfinite(updates).all()
+
+
+def test_no_gradient_and_no_eps_is_no_update():
+    optimizer = adamomentum(0.1, eps=0.0)
+    updates, _ = optimizer.update(jnp.zeros(3), optimizer.init(jnp.ones(3)))  # needs no params
+    np.testing.assert_array_equal(updates, 0)
+
+
+def test_schedules_of_learning_rate_and_weight_decay():
+    oracle = Oracle(np.ones(3))
+    optimizer = adamomentum(lambda t: 1e-3 * (t + 1), weight_decay=lambda t: 0.1 * t)
+    params = jnp.ones(3)
+    state = optimizer.init(params)
+    for t in range(5):
+        oracle.lr, oracle.decay = 1e-3 * (t + 1), 0.1 * t
+        oracle.step([1.0, -2.0, 3.0])
+        updates, state = optimizer.update(jnp.array([1.0, -2.0, 3.0]), state, params)
+        params = optax.apply_updates(params, updates)
+    close(params, oracle.theta, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mask", [{"w": True, "b": False}, lambda params: {"w": True, "b": False}])
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_mask_of_weight_decay(mask, decoupled):
+    optimizer = adamomentum(
+        0.1, weight_decay=0.5, mask=mask, eps=1e-4, decoupled_weight_decay=decoupled
+    )
+    params = {"w": jnp.ones(2), "b": jnp.ones(2)}
+    updates, _ = optimizer.update(params, optimizer.init(params), params)
+    for name, decay in {"w": 0.5, "b": 0.0}.items():
+        oracle = Oracle(
+            np.ones(2), lr=0.1, weight_decay=decay, eps=1e-4, decoupled_weight_decay=decoupled
+        )
+        close(1 + updates[name], oracle.step(np.ones(2)), rtol=1e-6)
+
+
+def test_inject_hyperparams():
+    optimizer = optax.inject_hyperparams(adamomentum)(1e-3, weight_decay=DECAY, rectify=True)
+    plain = adamomentum(1e-3, weight_decay=DECAY, rectify=True)
+    params, walk = jnp.asarray(starts()[0], jnp.float32), jnp.asarray(gradients()[0], jnp.float32)
+    close(
+        walked(optimizer, params, walk)[0],
+        walked(plain, params, walk)[0],
+        rtol=TOLERANCE["float32"],
+        atol=TOLERANCE["float32"],
+    )
+    state = optimizer.init(params)
+    state.hyperparams["learning_rate"] = jnp.float32(0.0)
+    updates, _ = optimizer.update(params, state, params)
+    np.testing.assert_array_equal(updates, 0)
+
+
+def test_inject_hyperparams_does_not_round_b2_to_1():
+    params = jnp.ones(2, jnp.bfloat16)
+    with pytest.raises(ValueError, match=r"bfloat16.*hyperparam_dtype=jnp.float32"):
+        optax.inject_hyperparams(adamomentum)(1e-3).init(params)
+    optimizer = optax.inject_hyperparams(adamomentum, hyperparam_dtype=jnp.float32)(1e-3)
+    updates, _ = optimizer.update(params, optimizer.init(params), params)
+    close(updates, -1e-2, rtol=1e-4)
+
+
+def test_multi_steps_is_the_step_of_the_mean():
+    params = jnp.asarray(starts()[0], jnp.float32)
+    walk = jnp.asarray(gradients()[0][:40], jnp.float32)
+    optimizer = adamomentum(LR, weight_decay=DECAY)
+    every = optax.MultiSteps(optimizer, 4)
+    four, _ = walked(every, params, walk)
+    means, _ = walked(optimizer, params, walk.reshape(10, 4, *params.shape).mean(1))
+    close(four, means, rtol=1e-5, atol=1e-6)
+
+
+def test_multi_transform():
+    params = {"w": jnp.ones(2), "b": jnp.ones(3)}
+    optimizer = optax.multi_transform(
+        {"ours": adamomentum(0.1), "sgd": optax.sgd(0.1)}, {"w": "ours", "b": "sgd"}
+    )
+    updates, _ = jax.jit(optimizer.update)(params, optimizer.init(params), params)
+    close(updates["w"], -1.0, rtol=1e-5)
+    close(updates["b"], -0.1, rtol=1e-5)
+
+
+def test_complex_numbers_are_pairs_of_reals():
+    random = np.random.default_rng(0)
+    pair, walk = random.normal(size=(2, 3)), random.normal(size=(20, 2, 3))
+    for options in ({}, {"amsgrad": True, "nesterov": True}):
+        optimizer = adamomentum(0.1, weight_decay=0.1, **options)
+        real, _ = walked(optimizer, jnp.asarray(pair), jnp.asarray(walk))
+        number = jax.lax.complex(*jnp.asarray(pair, jnp.float32))
+        numbers = jax.lax.complex(*jnp.asarray(walk, jnp.float32).swapaxes(0, 1))
+        number, _ = walked(optimizer, number, numbers)
+        close([number.real, number.imag], real, rtol=1e-5)
+
+
+def test_the_state_survives_a_file():
+    # As NumPy arrays, leaf by leaf: neither Orbax nor Flax is a dependency.
+    optimizer = adamomentum(LR, weight_decay=DECAY, amsgrad=True)
+    params = {"w": jnp.ones((2, 3)), "c": jnp.ones(2, jnp.complex64)}
+    state = optimizer.init(params)
+    for _ in range(3):
+        updates, state = optimizer.update(params, state, params)
+        params = optax.apply_updates(params, updates)
+    leaves = jax.tree.leaves(state)
+    file = io.BytesIO()
+    np.savez(file, *leaves)
+    file.seek(0)
+    loaded = jax.tree.unflatten(jax.tree.structure(optimizer.init(params)), np.load(file).values())
+    for a, b in zip(
+        jax.tree.leaves(optimizer.update(params, state, params)),
+        jax.tree.leaves(optimizer.update(params, jax.tree.map(jnp.asarray, loaded), params)),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+SHARDED = """
+import jax, jax.numpy as jnp, numpy as np, optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from adamomentum.optax import adamomentum
+sharding = NamedSharding(Mesh(jax.devices(), "x"), PartitionSpec("x"))
+optimizer = adamomentum(0.1, weight_decay=0.1, amsgrad=True)
+start = jnp.arange(8.0).reshape(4, 2)
+results = []
+for params in (start, jax.device_put(start, sharding)):
+    state = optimizer.init(params)
+    for _ in range(3):
+        updates, state = jax.jit(optimizer.update)(jnp.sin(params), state, params)
+        params = optax.apply_updates(params, updates)
+    results.append(params)
+assert len(jax.devices()) == 2
+for array in (params, state[0].mu, state[0].nu, state[0].nu_max):
+    assert array.sharding.is_equivalent_to(sharding, 2), array.sharding
+np.testing.assert_allclose(*results, rtol=1e-6)
+"""
+
+
+def test_moments_are_sharded_as_their_parameters():
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHARDED], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"amsgrad": True, "rectify": True}, "use one of the two"),
+        ({"b1": 1.0}, r"Invalid b1: 1.0 \(it lies in \[0, 1\)\)"),
+        ({"b2": -0.1}, "Invalid b2"),
+        ({"eps": -1e-8}, "Invalid eps"),
+        ({"eps": float("nan")}, "Invalid eps"),
+        ({"mu_dtype": "int32"}, "mu_dtype must be a floating-point dtype"),
+        ({"b2": jnp.bfloat16(0.99)}, "b2 is bfloat16"),
+    ],
+    ids=str,
+)
+def test_refusals(options, words):
+    with pytest.raises(ValueError, match=words):
+        adamomentum(1e-3, **options)
+
+
+def test_docstrings():
+    assert doctest.testmod(ours).failed == 0
