@@ -125,6 +125,49 @@ def test_a_missing_framework_names_the_extra(statement):
     )
 
 
+@pytest.mark.parametrize(
+    ("module", "missing", "words"),
+    [
+        (
+            "optax",
+            "jax",
+            "needs JAX and Optax; install them with: pip install 'adamomentum[optax]'",
+        ),
+        (
+            "optax",
+            "optax",
+            "needs JAX and Optax; install them with: pip install 'adamomentum[optax]'",
+        ),
+        ("keras", "keras", "needs Keras; install it with: pip install 'adamomentum[keras]'"),
+    ],
+)
+def test_a_missing_host_names_the_extra(module, missing, words):
+    status, _, err = python(
+        f"import sys; sys.modules[{missing!r}] = None; import adamomentum.{module}"
+    )
+    assert status == 1
+    assert err.strip().splitlines()[-1] == f"ModuleNotFoundError: adamomentum.{module} {words}"
+
+
+@pytest.mark.parametrize(
+    ("module", "host", "others"),
+    [
+        ("optax", "optax", {"torch", "keras", "tensorflow"}),
+        ("keras", "keras", {"optax", "tensorflow"}),
+    ],
+)
+def test_an_integration_loads_its_host_alone(module, host, others):
+    """Beyond its host's modules, an integration imports two of ours."""
+    pytest.importorskip(host)
+    status, out, err = python(
+        f"import sys, {host}; before = set(sys.modules); import adamomentum.{module}; "
+        f"print(sorted({others!r} & set(sys.modules)), "
+        f"[name for name in set(sys.modules) - before if not name.startswith('adamomentum')])"
+    )
+    assert status == 0, err
+    assert out.strip() == "[] []"
+
+
 def test_the_command_without_the_lab_names_the_extra():
     status, _, err = python(
         "import sys; sys.modules['typer'] = None; from adamomentum_lab.cli import main; main()"
