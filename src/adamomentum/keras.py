@@ -113,10 +113,10 @@ class AdaMomentum(keras.optimizers.Optimizer):
         super().build(variables)
         self._m = self._moments(variables, "momentum")
         self._v = self._moments(variables, "momentum_square")
-        self._v_max = self._moments(variables, "max_momentum_square") if self.amsgrad else None
+        self._v_max = self._moments(variables, "max_momentum_square") if self.amsgrad else []
 
     def _moments(self, variables: list[Any], name: str) -> list[Any]:
-        moments = []
+        moments: list[Any] = []
         for variable in variables:
             if getattr(variable, "overwrite_with_gradient", False):  # which is never stepped
                 moments.append(None)
