@@ -99,7 +99,7 @@ def test_verdict_of_a_page():
     assert of("holds", "does not hold") == "holds only when"
     assert of("holds", "holds only when") == "holds only when"
     found = [Finding("", word, "") for word in ("holds", "does not hold", "holds")]
-    assert theory.summary(found) == "of 3 statements 2 holds, 1 does not hold."
+    assert theory.summary(found) == "of 3 statements 2 hold, 1 do not"
 
 
 @pytest.mark.parametrize(

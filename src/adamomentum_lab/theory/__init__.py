@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from adamomentum_lab.errors import LabError, unknown
 
@@ -71,11 +71,11 @@ def verdict(findings: list[Finding]) -> Word:
 
 def summary(findings: list[Finding]) -> str:
     """How many of the statements hold."""
-    words: tuple[Word, ...] = get_args(Word)
-    counts = [sum(finding.word == word for finding in findings) for word in words]
-    said = [f"{n} {word} ..." if word == words[1] else f"{n} {word}"
-            for n, word in zip(counts, words, strict=True) if n]  # fmt: skip
-    return f"of {len(findings)} statements {', '.join(said)}."
+    said = {"holds": "hold", "holds only when": "only under conditions", "does not hold": "do not"}
+    counts = {text: sum(f.word == word for f in findings) for word, text in said.items()}
+    return f"of {len(findings)} statements " + ", ".join(
+        f"{n} {text}" for text, n in counts.items() if n
+    )
 
 
 def names() -> list[str]:
