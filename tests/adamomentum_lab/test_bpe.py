@@ -32,7 +32,7 @@ def test_the_first_merge_learnt_comes_first():
     assert Merges("#version: 0.2\na b\nb c\n").pieces("abcd") == ["ab@@", "c@@", "d"]
 
 
-@pytest.mark.parametrize("table", ["l o\n", "#version: 0.1\nl o\n", "#version: 0.2\nl o w\n"])
+@pytest.mark.parametrize("table", ["", "l o\n", "#version: 0.1\nl o\n", "#version: 0.2\nl o w\n"])
 def test_tables_that_are_none(table):
     with pytest.raises(LabError, match=r"begins with '#version: 0\.2'"):
         Merges(table)

@@ -177,3 +177,9 @@ def test_settings_in_words():
     changed = {**defaults, "weight_decay": 0.05, "betas": [0.9, 0.99]}
     words = "lr 0.001, weight decay 0.05, betas (0.9, 0.99)"
     assert settings_in_words(changed, "adamomentum") == words
+
+
+def test_an_estimate_of_what_is_not_finite():
+    estimate = Estimate.of([1.0, float("inf")])
+    assert estimate.mean != estimate.mean
+    assert (estimate.half, estimate.n) == (None, 2)

@@ -475,3 +475,19 @@ def test_a_run_continues_bit_for_bit(name, text, tmp_path):
 def test_the_catalogue_fetches_what_is_read():
     names = {name for layout in multi30k.DATASET.layouts for name in layout.files}
     assert {download.into.split("/")[1] for download in multi30k.DATASET.downloads} == names
+
+
+def test_parts_of_multi30k_are_labelled():
+    load = find("multi30k_transformer").load()
+    assert "on 14,500 of 29,000 captions" in load("mini").caveats[-1]
+    assert not load("full", "paper").caveats
+
+
+def test_the_whole_of_iwslt14_is_used_where_the_part_is_not(tmp_path):
+    folder = tmp_path / "iwslt14.tokenized.de-en"
+    assert not iwslt14.only_whole(tmp_path)
+    folder.mkdir()
+    (folder / "train.de").touch()
+    assert iwslt14.only_whole(tmp_path)
+    (folder / "train-4600.de").touch()
+    assert not iwslt14.only_whole(tmp_path)

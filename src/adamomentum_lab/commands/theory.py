@@ -17,9 +17,7 @@ def theory(
         str, typer.Argument(metavar="NAME", help="curvature, epsilon, escape, ..., or all.")
     ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("theory"),
-    paper: Annotated[
-        bool, typer.Option("--paper", help="More trajectories, longer: an hour or more for all.")
-    ] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="More trajectories, longer runs.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The claims of the paper's theory, tested: a page each, with a figure and a verdict.

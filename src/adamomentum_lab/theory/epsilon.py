@@ -27,7 +27,11 @@ PAIRS = {
 CURVATURE = 1.0
 REST = 1e-12  # distance that counts as rest
 # Steps with constant gradients; steps on the quadratic, replicas.
-_SIZES = {"smoke": (1_000, 1_500, 50), "default": (8_000, 20_000, 100), "paper": (20_000, 100_000, 1_000)}  # fmt: skip  # noqa: E501
+_SIZES = {
+    "smoke": (1_000, 1_500, 50),
+    "default": (8_000, 20_000, 100),
+    "paper": (20_000, 100_000, 1_000),
+}
 
 
 def floor(eps: float) -> float:

@@ -40,7 +40,11 @@ METHODS = {
 }
 LABELS = {"adam": "Adam", "adamomentum": "AdaMomentum", "translated": "AdaMomentum, lr / 4.36"}
 # Trajectories and time of the equation; trajectories and steps of the algorithm.
-_SIZES = {"smoke": (1_000, 80.0, 60, 800), "default": (2_000, 300.0, 150, 8_000), "paper": (10_000, 2_000.0, 2_000, 50_000)}  # fmt: skip  # noqa: E501
+_SIZES = {
+    "smoke": (1_000, 80.0, 60, 800),
+    "default": (2_000, 300.0, 150, 8_000),
+    "paper": (10_000, 2_000.0, 2_000, 50_000),
+}
 _WARM = {"smoke": 300, "default": 2_000, "paper": 5_000}  # steps before the clock starts
 
 
