@@ -427,6 +427,11 @@ def test_a_loss_that_is_random_is_refused_and_state_is_not_carried(tmp_path):
     problem = Problem(find(str(noisy)).load()(), 50)
     with pytest.raises(LabError, match="is random although"):
         problem.check(problem.workload.model().eval())
+    broken = problem.workload.model().eval()
+    for param in broken.parameters():
+        param.data.fill_(float("nan"))
+    with pytest.raises(LabError, match="is nan at the solution"):
+        problem.check(broken)
 
     carrying = tmp_path / "carrying.py"
     carrying.write_text(
