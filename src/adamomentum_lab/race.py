@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from adamomentum_lab import contenders
+from adamomentum_lab.analysis.effects import Effect, effects
 from adamomentum_lab.analysis.ranking import Row, edge_of, final, ranking, validation_key
+from adamomentum_lab.analysis.sensitivity import sensitivity
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.output import dumps
 from adamomentum_lab.runs import tuning
@@ -73,6 +75,11 @@ class Result:
         race, cls = self.race, type(self.workload)
         return (*self.workload.caveats, *unstated(race.optimizers, cls, race.protocol))
 
+    @property
+    def effects(self) -> list[Effect]:
+        """What each change of the paper did, where the contenders that show it were raced."""
+        return effects(self.rows, self.workload, tuned=self.race.trials > 0)
+
     def as_json(self) -> dict[str, Any]:
         """The whole, as `adamomentum race --json` prints it."""
         return {
@@ -82,6 +89,7 @@ class Result:
                 {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
             ],
             "machine": environment("cpu"),
+            **({"effects": list(map(asdict, found))} if (found := self.effects) else {}),
             **({"caveats": self.caveats} if self.caveats else {}),
         }
 
@@ -167,7 +175,9 @@ def hold(
     }
     staged = [("tuning", run) for run in tried] + [("final", run) for run in runs]
     rows = ranking(finals, workload)
+    sensitivities = sensitivity(tried, workload)
     for row in rows if race.trials else ():
+        row.sensitivity = sensitivities[row.optimizer]
         mine = [run for run in tried if run.spec.optimizer == row.optimizer]
         row.edge = edge_of(row.settings["lr"], [dict(run.spec.settings)["lr"] for run in mine])
     return Result(race, rows, staged, workload)
@@ -183,16 +193,23 @@ def write(result: Result, folder: Path) -> None:
             table = csv.writer(file)
             table.writerow(
                 ["rank", "optimizer", f"test {metric}", "95% +/-", "seeds", "diverged", "failed",
-                 "difference", "difference 95% +/-", "epochs to target", "reached target",
-                 "ms per update", "settings"]
+                 "difference", "difference 95% +/-", "p", "p after Holm", "Hedges' g",
+                 "permutation p", "could be missed", "verdict", "epochs to target",
+                 "steps to target", "seconds to target", "reached target", "ms per update",
+                 "settings"]
             )  # fmt: skip
             for row in result.rows:
-                gap, to_target = row.difference, row.epochs_to_target
+                gap, c = row.difference, row.comparison
+                to_target = (
+                    row.epochs_to_target, row.steps_to_target, row.machine["seconds_to_target"]
+                )  # fmt: skip
                 table.writerow(
                     [row.rank, row.optimizer, row.score.mean, row.score.half, len(row.values),
                      row.diverged, row.failed, gap and gap.mean, gap and gap.half,
-                     to_target and to_target.mean, row.reached, row.machine["ms_per_update"],
-                     json.dumps(row.settings)]
+                     *((c.p, c.p_holm, c.effect, c.permutation, c.missed, c.verdict) if c else
+                       [None] * 6),
+                     *(estimate and estimate.mean for estimate in to_target), row.reached,
+                     row.machine["ms_per_update"], json.dumps(row.settings)]
                 )  # fmt: skip
         with (folder / "runs.csv").open("w", newline="") as file:
             table = csv.writer(file)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from typer.testing import CliRunner
 
-from adamomentum_lab.analysis.ranking import Estimate
+from adamomentum_lab.analysis.statistics import Estimate
 from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.landscape.compare import compared, difference, grouped, verdict

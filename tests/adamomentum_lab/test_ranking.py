@@ -6,13 +6,13 @@ from torch import nn
 
 from adamomentum_lab import contenders
 from adamomentum_lab.analysis.ranking import (
-    Estimate,
     edge_of,
     epochs_to_target,
     final,
     ranking,
     validation_key,
 )
+from adamomentum_lab.analysis.statistics import Estimate
 from adamomentum_lab.analysis.table import number, settings_in_words
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run
@@ -80,7 +80,7 @@ def test_a_ranking():
     assert adam.difference.mean == -4
     assert adam.difference.half == pytest.approx(2.484138)
     assert (sgdm.diverged, sgdm.difference.n, sgdm.values) == (1, 2, [99, 99, None])
-    assert ours.machine == {"ms_per_update": 2}
+    assert ours.machine["ms_per_update"] == 2
     assert (ours.reached, ours.epochs_to_target.mean, adam.reached) == (3, 1, 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
 from rich import box
@@ -10,7 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from adamomentum_lab.analysis.ranking import Estimate, Row
+from adamomentum_lab.analysis.effects import Effect
+from adamomentum_lab.analysis.ranking import Row, headline
+from adamomentum_lab.analysis.statistics import Estimate
 from adamomentum_lab.contenders import get
 from adamomentum_lab.workloads import Workload
 
@@ -72,7 +75,7 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
         ms = row.machine.get("ms_per_update")
         table.add_row(
             str(row.rank),
-            row.optimizer,
+            _in_two(row.optimizer),
             _plus_minus(row.score) or "-",
             _plus_minus(row.difference, sign=True),
             reached,
@@ -97,6 +100,34 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
         settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
     parts: list[RenderableType] = [table, *map(Text, lost), Text("Settings"), settings]
     return Group(*parts)
+
+
+def statements(rows: list[Row], effects: list[Effect], workload: Workload, width: int = 80) -> str:
+    """Who won, each comparison in a sentence, and what the paper's changes did."""
+    parts = [headline(rows, workload)]
+    if told := [f"- {row.comparison.sentence}" for row in rows if row.comparison is not None]:
+        parts += ["", *told]
+    if effects:
+        parts += ["", "What the paper's changes do"]
+        for effect in effects:
+            what = effect.what[0].upper() + effect.what[1:]
+            words = f"- {what}. {effect.comparison.sentence} {effect.caveat}"
+            parts.append(words.rstrip())
+    return "\n".join(
+        textwrap.fill(
+            part,
+            width,
+            subsequent_indent="  " if part.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for part in parts
+    )
+
+
+def _in_two(name: str) -> str:
+    """A long name over two lines, for the sake of the numbers beside it."""
+    return name.replace("-", "-\n", 1) if len(name) > 15 else name
 
 
 def _target(workload: Workload) -> str:

@@ -121,13 +121,15 @@ def _show(result: Result, folder: Path) -> None:
     from rich.console import Console
 
     from adamomentum_lab.analysis.ranking import OURS
-    from adamomentum_lab.analysis.table import ranking_table
+    from adamomentum_lab.analysis.table import ranking_table, statements
 
     race, workload = result.race, result.workload
     out = Console(highlight=False)
     out.print(ranking_table(result.rows, workload))
+    words = statements(result.rows, result.effects, workload, width=min(80, out.width))
+    out.print(f"\n{words}", markup=False)
     if all(value is None for row in result.rows for value in row.values):
-        out.print("\nNo run ended with a score: look at the loss, or at smaller learning rates.")
+        out.print("Look at the loss, or at smaller learning rates.")
     best = "larger" if workload.larger_is_better else "smaller"
     reported = {
         "validation": "at the epoch that was best on validation",
@@ -140,8 +142,8 @@ def _show(result: Result, folder: Path) -> None:
     words = f"\n{mean}, {reported}; {best} is better. "
     if OURS in race.optimizers and len(race.optimizers) > 1:
         words += (
-            f"Differences are to {OURS}, paired by seed; an interval that holds 0 shows no "
-            "difference. "
+            f"Differences are to {OURS}, paired by seed, and their intervals each for itself; the "
+            "sentences above are corrected for the number of comparisons. "
         )
     out.print(f"{words}All runs: {folder}", markup=False)
     for caveat in result.caveats:

@@ -10,7 +10,7 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
-from adamomentum_lab.analysis.ranking import Estimate
+from adamomentum_lab.analysis.statistics import Estimate
 
 Losses = Callable[[], Iterable[tuple[float, Tensor]]]
 """The parts of a loss, one after the other, each with its weight; they are differentiated one at a

@@ -89,6 +89,7 @@ def execute(
     machine: dict[str, Any] = {
         **environment(str(fabric.device)),
         "seconds": sum(outcome.seconds),
+        "updates": outcome.updates,
         "ms_per_update": 1e3 * sum(outcome.seconds) / max(outcome.updates, 1),
         "folder": str(job.folder),
     }

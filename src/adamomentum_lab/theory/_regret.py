@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from adamomentum_lab.analysis.ranking import Estimate
+from adamomentum_lab.analysis.statistics import Estimate
 from adamomentum_lab.theory import Finding, Numbers, Word
 from adamomentum_lab.theory._bounds import Average, Regret, lemma, short_lemma
 from adamomentum_lab.theory._online import (

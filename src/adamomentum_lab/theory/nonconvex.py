@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adamomentum_lab.analysis.ranking import Estimate
+from adamomentum_lab.analysis.statistics import Estimate
 from adamomentum_lab.theory import Claim, Finding, Numbers, Table, Word
 from adamomentum_lab.theory._bounds import Smooth
 from adamomentum_lab.theory._nonconvex import (
