@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 from adamomentum_lab import commands
 from adamomentum_lab.commands import app
 
-for _module in ("race", "train", "listing", "data", "bench", "theory", "landscape"):
+for _module in ("race", "train", "listing", "data", "bench", "theory", "landscape", "report"):
     importlib.import_module(f"adamomentum_lab.commands.{_module}")
 
 

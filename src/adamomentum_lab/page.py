@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def render(body: str, **values: Any) -> str:
-    """A page from the template of its body, which fills the blocks `title` and `body`."""
+def render(body: str, filters: Mapping[str, Callable[..., Any]] = {}, **values: Any) -> str:
+    """A page from the template of its body, which fills the blocks `title`, `head` and `body`.
+
+    `filters` are functions that the template may use beside those of Jinja and `shown`.
+    """
     from jinja2 import DictLoader, Environment, StrictUndefined
 
     templates = {"base": _BASE, "page": '{% extends "base" %}' + body}
     environment = Environment(
         loader=DictLoader(templates), autoescape=True, trim_blocks=True, undefined=StrictUndefined
     )
-    environment.filters["shown"] = shown
+    environment.filters |= {"shown": shown, **filters}
     return environment.get_template("page").render(**values)
 
 
@@ -64,6 +68,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: 
   .findings thead { display: none } }
 footer { margin-top: 3rem; font-size: .85rem; border-top: 1px solid var(--line) }
 </style>
+{% block head %}{% endblock %}
 </head>
 <body>
 {% block body %}{% endblock %}

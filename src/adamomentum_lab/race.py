@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import inspect
 import json
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from adamomentum_lab import contenders
+from adamomentum_lab import contenders, workloads
 from adamomentum_lab.analysis.effects import Effect, effects
-from adamomentum_lab.analysis.ranking import Row, edge_of, final, ranking, validation_key
+from adamomentum_lab.analysis.ranking import Row, edge_of, final, headline, ranking, validation_key
 from adamomentum_lab.analysis.sensitivity import sensitivity
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.output import dumps
@@ -68,12 +70,30 @@ class Result:
     runs: list[tuple[str, Run]]
     """With the stage of each: tuning or final."""
     workload: Workload
+    file: Path
+    """That of the workload."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be said with it."""
         race, cls = self.race, type(self.workload)
         return (*self.workload.caveats, *unstated(race.optimizers, cls, race.protocol))
+
+    @property
+    def command(self) -> str:
+        """What holds the same race again."""
+        race, file = self.race, self.file
+        inside = file.parent == Path(workloads.__file__).parent
+        options = {
+            "optimizers": ",".join(race.optimizers),
+            "trials": race.trials,
+            "seeds": race.seeds,
+            "scale": race.scale,
+            "protocol": race.protocol,
+        }
+        words = ["adamomentum", "race", race.workload if inside else str(file)]
+        words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        return shlex.join(words)
 
     @property
     def effects(self) -> list[Effect]:
@@ -84,19 +104,34 @@ class Result:
         """The whole, as `adamomentum race --json` prints it."""
         return {
             "spec": asdict(self.race),
+            "workload": problem_as_json(self.workload),
+            "headline": headline(self.rows, self.workload),
             "ranking": [row.as_json() for row in self.rows],
             "runs": [
                 {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
             ],
-            "machine": environment("cpu"),
+            "machine": {**environment("cpu"), "command": self.command},
             **({"effects": list(map(asdict, found))} if (found := self.effects) else {}),
             **({"caveats": self.caveats} if self.caveats else {}),
         }
 
 
+def problem_as_json(workload: Workload) -> dict[str, Any]:
+    """What a reader of results has to know of a workload, whose file may be gone by then."""
+    return {
+        "about": inspect.cleandoc(type(workload).__doc__ or "").split("\n\n")[0],
+        "metric": workload.metric,
+        "larger_is_better": workload.larger_is_better,
+        "target": workload.target,
+        "selection": workload.selection,
+        "epochs": type(workload).epochs[workload.scale],
+    }
+
+
 def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
     """One run, as `adamomentum train --json` prints it."""
     return {
+        "id": run.spec.id,
         "spec": run.spec.as_json(),
         "status": run.status,
         "epochs": run.epochs[:epochs],
@@ -180,7 +215,7 @@ def hold(
         row.sensitivity = sensitivities[row.optimizer]
         mine = [run for run in tried if run.spec.optimizer == row.optimizer]
         row.edge = edge_of(row.settings["lr"], [dict(run.spec.settings)["lr"] for run in mine])
-    return Result(race, rows, staged, workload)
+    return Result(race, rows, staged, workload, origin.file)
 
 
 def write(result: Result, folder: Path) -> None:

@@ -1,0 +1,294 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  // Okabe and Ito's colours, which the colour-blind tell apart; the first is AdaMomentum's. Beyond
+  // eight optimizers the colours come again with another dash.
+  const light = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#2a9bd6", "#000000", "#7a5c3a"];
+  const dark = ["#4db4f0", "#ff8a3d", "#2fd0a0", "#f0a3cc", "#f0c04a", "#9bd8f7", "#f2f2f2", "#c9a27a"];
+  const dashes = ["solid", "dash", "dot", "dashdot"];
+  const PAGE = 20; // rows of the table of runs that are shown at once
+  const isDark = window.matchMedia("(prefers-color-scheme: dark)");
+  const every = [...new Set(data.races.flatMap((race) => race.optimizers))].sort((a, b) =>
+    (b === "adamomentum") - (a === "adamomentum"));
+
+  const colour = (name) => {
+    const place = every.indexOf(name);
+    return (isDark.matches ? dark : light)[place % light.length];
+  };
+  const line = (name) => ({
+    color: colour(name),
+    dash: dashes[Math.floor(every.indexOf(name) / light.length) % dashes.length],
+    width: name === "adamomentum" ? 3 : 1.8,
+  });
+  const faint = (name) => {
+    const hex = colour(name).slice(1);
+    const parts = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
+    return `rgba(${parts.join(",")},0.13)`;
+  };
+
+  // Elements are built, never parsed from text: nothing in the data can become markup.
+  const make = (tag, attributes = {}, ...children) => {
+    const node = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+      else node.setAttribute(key, value);
+    }
+    node.append(...children.filter((child) => child !== null));
+    return node;
+  };
+  const shown = (value) => {
+    if (value === null || value === undefined) return "–";
+    if (typeof value !== "number") return Array.isArray(value) ? `(${value.join(", ")})` : String(value);
+    if (Number.isInteger(value)) return String(value);
+    const size = Math.abs(value);
+    return size < 1e-3 || size >= 1e5 ? value.toExponential(2) : String(Number(value.toPrecision(5)));
+  };
+  const settings = (run) => {
+    const names = Object.keys(run.settings).sort((a, b) => (b === "lr") - (a === "lr"));
+    return names.map((name) => `${name.replaceAll("_", " ")} ${shown(run.settings[name])}`).join(", ");
+  };
+  // Plotly reads some HTML in its texts; names from a user's file must stay text.
+  const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+
+  const drawn = new Map(); // each plot with the function that draws it again
+  const layout = (place, more) => {
+    const style = getComputedStyle(document.body);
+    const grid = style.getPropertyValue("--line").trim();
+    const axis = { gridcolor: grid, linecolor: grid, zeroline: false, automargin: true };
+    const narrow = place.clientWidth < 560;
+    return {
+      margin: { l: 10, r: 10, t: 10, b: 10 },
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { color: style.color, family: style.fontFamily, size: 12 },
+      hovermode: "closest",
+      hoverlabel: { namelength: -1 },
+      legend: narrow ? { orientation: "h", y: -0.3, yanchor: "top" } : {},
+      ...more,
+      xaxis: { ...axis, ...more.xaxis },
+      yaxis: { ...axis, ...more.yaxis },
+    };
+  };
+  const draw = (place, traces, more) =>
+    Plotly.react(place, traces, layout(place, more), { displaylogo: false, responsive: true });
+  // A plot is drawn when it comes into view: a page of many races opens at once.
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      drawn.get(entry.target).call();
+      entry.target.dataset.drawn = "yes";
+    }
+  }, { rootMargin: "300px" });
+  const plot = (place, function_) => {
+    if (!place) return;
+    drawn.set(place, function_);
+    watcher.observe(place);
+  };
+  const redraw = (place) => { if (place.dataset.drawn) drawn.get(place).call(); };
+
+  const table = (heads, rows) =>
+    make("table", {},
+      make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
+      make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) =>
+        make("td", typeof cell === "number" ? { class: "number" } : {},
+          cell instanceof Node ? cell : shown(cell)))))));
+
+  const dialog = document.getElementById("dialog");
+  const title = document.getElementById("dialog-title");
+  const open = (heading, ...content) => {
+    title.textContent = heading;
+    dialog.querySelector(".content").replaceChildren(...content);
+    if (!dialog.open) dialog.showModal();
+    dialog.scrollTop = 0;
+    title.focus();
+  };
+  const openRun = (race, run, back) => {
+    const facts = [
+      ["id", run.id], ["stage", run.stage === "tuning" ? "trial" : "final"], ["status", run.status],
+      ["reported epoch", run.epoch], [`validation ${race.metric}`, run.validation],
+      [`test ${race.metric}`, run.stage === "tuning" ? "not shown: it decided nothing" : run.test],
+      ["ms an update", run.ms], ...Object.entries(run.settings)];
+    const length = Math.max(0, ...run.columns.map((column) => column[2].length));
+    const epochs = Array.from({ length }, (_, i) => [i + 1, ...run.columns.map((column) => column[2][i])]);
+    open(`${run.optimizer}, seed ${run.seed}`,
+      back ? make("p", {}, make("button", { type: "button", onclick: back }, "← all its runs")) : "",
+      run.error ? make("p", { class: "lost" }, run.error) : "",
+      make("div", { class: "wide" }, table(["", ""], facts.map(([key, value]) => [key.replaceAll("_", " "), value]))),
+      make("h3", {}, "Every epoch"),
+      make("div", { class: "wide" },
+        table(["epoch", ...run.columns.map(([split, metric]) => `${split} ${metric}`)], epochs)));
+  };
+  const opener = (race, run, back) => make("button",
+    { type: "button", class: "run", title: run.id, onclick: () => openRun(race, run, back) }, run.id.slice(0, 8));
+  const openOptimizer = (race, name) => {
+    const back = () => openOptimizer(race, name);
+    const runs = race.runs.filter((run) => run.optimizer === name);
+    const list = (stage, score) => runs.filter((run) => run.stage === stage).map((run) =>
+      [opener(race, run, back), run.seed, run.status, run.epoch, run[score], settings(run)]);
+    const heads = (split) => ["run", "seed", "status", "epoch", `${split} ${race.metric}`, "settings"];
+    const trials = list("tuning", "validation");
+    open(name, make("h3", {}, "Final runs"),
+      make("div", { class: "wide" }, table(heads("test"), list("final", "test"))),
+      ...(trials.length ? [make("h3", {}, "Trials"),
+        make("div", { class: "wide" }, table(heads("validation"), trials))] : []));
+  };
+
+  // The ranges of both axes that show the second half of all curves, where the differences are.
+  const secondHalf = (traces, log) => {
+    const last = traces.reduce((most, trace) => Math.max(most, trace.x.at(-1) ?? 0), 0);
+    let [low, high] = [Infinity, -Infinity];
+    for (const { x, y } of traces) {
+      y.forEach((value, i) => {
+        if (value === null || x[i] < last / 2 || (log && value <= 0)) return;
+        [low, high] = [Math.min(low, value), Math.max(high, value)];
+      });
+    }
+    if (low > high) return [undefined, undefined];
+    const ends = log ? [Math.log10(low), Math.log10(high)] : [low, high];
+    const room = 0.05 * (ends[1] - ends[0]) || 0.05;
+    return [[last / 2, last], [ends[0] - room, ends[1] + room]];
+  };
+
+  const setUp = (article, race) => {
+    const find = (selector) => article.querySelector(selector);
+    for (const key of article.querySelectorAll(".key")) {
+      drawn.set(key, () => { key.style.background = colour(key.dataset.key); });
+      drawn.get(key).call();
+      key.dataset.drawn = "yes";
+    }
+    for (const button of article.querySelectorAll("button.open"))
+      button.addEventListener("click", () => openOptimizer(race, button.dataset.optimizer));
+
+    const [curve, over, logY, closer, bands, each] =
+      [".curve", ".over", ".log-y", ".closer", ".bands", ".each"].map(find);
+    const order = (one) => [one.metric !== race.metric, ["validation", "test", "train"].indexOf(one.split)];
+    const sorted = race.curves.map((one, i) => [order(one), i]).sort((a, b) =>
+      a[0][0] - b[0][0] || a[0][1] - b[0][1]);
+    for (const [, i] of sorted)
+      curve.append(make("option", { value: i }, `${race.curves[i].split} ${race.curves[i].metric}`));
+    const chosen = () => race.curves[curve.value];
+    const times = (name, length) => over.value === "epochs"
+      ? Array.from({ length }, (_, i) => i + 1) : race.clock[name].slice(0, length);
+    const place = find(".curves");
+    const drawCurves = () => {
+      const one = chosen();
+      const traces = [];
+      if (!one) return;
+      for (const name of race.optimizers) {
+        const { mean, low, high } = one.bands[name];
+        const x = times(name, mean.length);
+        const group = { x, legendgroup: name, mode: "lines", hoverinfo: "skip", showlegend: false };
+        if (bands.checked && low.some((value) => value !== null)) {
+          const ends = logY.checked ? low.map((value) => (value > 0 ? value : null)) : low;
+          traces.push({ ...group, y: ends, line: { width: 0 } });
+          traces.push({ ...group, y: high, line: { width: 0 }, fill: "tonexty", fillcolor: faint(name) });
+        }
+        if (each.checked) {
+          for (const run of race.runs) {
+            if (run.stage !== "final" || run.optimizer !== name) continue;
+            const column = run.columns.find(([split, metric]) => split === one.split && metric === one.metric);
+            if (column) traces.push({ ...group, x: times(name, column[2].length), y: column[2],
+              connectgaps: true, line: { ...line(name), width: 0.7 }, opacity: 0.6 });
+          }
+        }
+        traces.push({ x, y: mean, name: plain(name), legendgroup: name, mode: mean.length > 1 ? "lines" : "markers",
+          line: line(name), marker: { color: colour(name) }, hovertemplate: "%{y:.5g}<extra>" + plain(name) + "</extra>" });
+      }
+      const ranges = closer.checked ? secondHalf(traces, logY.checked) : [undefined, undefined];
+      draw(place, traces, {
+        xaxis: { title: { text: over.value === "epochs" ? "epoch" : "seconds of training, on shared cores" },
+          rangemode: "tozero", range: ranges[0] },
+        yaxis: { title: { text: plain(`${one.split} ${one.metric}`) }, type: logY.checked ? "log" : "linear",
+          range: ranges[1] },
+      });
+    };
+    plot(place, drawCurves);
+    const numbers = find(".numbers");
+    const fill = () => {
+      const one = chosen();
+      if (!numbers.open || !one) return;
+      const length = Math.max(0, ...race.optimizers.map((name) => one.bands[name].mean.length));
+      numbers.querySelector(".wide").replaceChildren(table(
+        ["epoch", ...race.optimizers],
+        Array.from({ length }, (_, i) => [i + 1, ...race.optimizers.map((name) => one.bands[name].mean[i])])));
+    };
+    numbers.addEventListener("toggle", fill);
+    for (const control of [curve, over, logY, closer, bands, each])
+      control.addEventListener("change", () => { redraw(place); fill(); });
+
+    const trials = race.runs.filter((run) => run.stage === "tuning" && run.validation !== null);
+    plot(find(".lr"), () => {
+      const traces = [];
+      for (const name of race.optimizers) {
+        const mine = trials.filter((run) => run.optimizer === name);
+        const best = new Map();
+        for (const run of mine) {
+          const known = best.get(run.settings.lr);
+          const better = race.larger ? run.validation > known : run.validation < known;
+          if (known === undefined || better) best.set(run.settings.lr, run.validation);
+        }
+        const points = [...best].sort((a, b) => a[0] - b[0]);
+        traces.push({ x: points.map((p) => p[0]), y: points.map((p) => p[1]), name: plain(name),
+          legendgroup: name, mode: "lines", line: line(name), hoverinfo: "skip" });
+        traces.push({ x: mine.map((run) => run.settings.lr), y: mine.map((run) => run.validation),
+          legendgroup: name, showlegend: false, mode: "markers", marker: { color: colour(name), size: 7 },
+          text: mine.map((run) => plain(settings(run))), hovertemplate: "%{y:.5g}<br>%{text}<extra>" + plain(name) + "</extra>" });
+      }
+      draw(find(".lr"), traces, {
+        xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
+        yaxis: { title: { text: plain(`validation ${race.metric}`) } },
+      });
+    });
+    plot(find(".best"), () => {
+      const traces = race.optimizers.filter((name) => race.best[name]).map((name) => ({
+        x: race.best[name].map((_, i) => i + 1), y: race.best[name], name: plain(name), line: line(name),
+        mode: "lines+markers", hovertemplate: "%{y:.5g} after %{x}<extra>" + plain(name) + "</extra>" }));
+      draw(find(".best"), traces, {
+        xaxis: { title: { text: "trials" }, dtick: 1 },
+        yaxis: { title: { text: plain(`validation ${race.metric}`) } },
+      });
+    });
+
+    const body = find(".runs tbody");
+    const [byOptimizer, byStage, byStatus] = [".by-optimizer", ".by-stage", ".by-status"].map(find);
+    const [more, count] = [find(".more"), find(".count")];
+    let limit = PAGE;
+    const list = () => {
+      const wanted = race.runs.filter((run) =>
+        (!byOptimizer.value || run.optimizer === byOptimizer.value) &&
+        (!byStage.value || run.stage === byStage.value) &&
+        (!byStatus.value || run.status === byStatus.value));
+      body.replaceChildren(...wanted.slice(0, limit).map((run) => make("tr", {},
+        make("td", {}, opener(race, run)),
+        make("td", {}, run.stage === "tuning" ? "trial" : "final"),
+        make("td", {}, run.optimizer),
+        make("td", { class: "number" }, shown(run.seed)),
+        make("td", run.status === "done" ? {} : { class: "lost" }, run.status),
+        make("td", { class: "number" }, shown(run.epoch)),
+        make("td", { class: "number" }, shown(run.validation)),
+        make("td", { class: "number" }, run.stage === "tuning" ? "" : shown(run.test)),
+        make("td", { class: "settings" }, settings(run)))));
+      const visible = Math.min(limit, wanted.length);
+      count.textContent = `${visible} of ${wanted.length} runs`;
+      more.hidden = visible === wanted.length;
+    };
+    more.addEventListener("click", () => { limit = Math.max(200, 5 * limit); list(); });
+    for (const control of [byOptimizer, byStage, byStatus])
+      control.addEventListener("change", () => { limit = PAGE; list(); });
+    list();
+  };
+
+  document.querySelectorAll("article.race").forEach((article) =>
+    setUp(article, data.races[article.dataset.race]));
+  const profile = document.getElementById("profile");
+  plot(profile, () => {
+    const names = Object.keys(data.profile.shares);
+    draw(profile, names.map((name) => ({ x: data.profile.taus, y: data.profile.shares[name],
+      name: plain(name), line: { ...line(name), shape: "hv" }, mode: "lines" })), {
+      xaxis: { title: { text: "τ, times the epochs of the fastest" } },
+      yaxis: { title: { text: "share of workloads" }, range: [-0.03, 1.03] },
+    });
+  });
+  isDark.addEventListener("change", () => { for (const place of drawn.keys()) redraw(place); });
+})();

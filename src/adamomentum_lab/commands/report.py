@@ -1,0 +1,30 @@
+"""`adamomentum report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adamomentum_lab.commands import RunsOption, app
+
+
+@app.command(epilog="Example: adamomentum report --runs runs --out report.html")
+def report(
+    runs: RunsOption = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="The page. [report.html in the folder of results]")
+    ] = None,
+) -> None:
+    """One page of all races in a folder: who won, by how much, how sure, and every run behind it.
+
+    The page is one file that needs no network.
+    """
+    from adamomentum_lab.analysis import report
+    from adamomentum_lab.output import write
+
+    file = out or runs / "report.html"
+    races = report.load(runs)
+    write(file, report.page(races, runs))
+    typer.echo(str(file))
