@@ -108,7 +108,8 @@ class Result:
             "headline": headline(self.rows, self.workload),
             "ranking": [row.as_json() for row in self.rows],
             "runs": [
-                {"stage": stage, **run_as_json(run, self.workload)} for stage, run in self.runs
+                {"stage": stage, "id": run.spec.id, **run_as_json(run, self.workload)}
+                for stage, run in self.runs
             ],
             "machine": {**environment("cpu"), "command": self.command},
             **({"effects": list(map(asdict, found))} if (found := self.effects) else {}),
@@ -131,7 +132,6 @@ def problem_as_json(workload: Workload) -> dict[str, Any]:
 def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
     """One run, as `adamomentum train --json` prints it."""
     return {
-        "id": run.spec.id,
         "spec": run.spec.as_json(),
         "status": run.status,
         "epochs": run.epochs[:epochs],
