@@ -210,7 +210,8 @@ def test_race(tmp_path):
     done = command("race", file, *RACE, "--runs", runs, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert list(result) == ["spec", "ranking", "runs", "machine"]
+    parts = ["spec", "workload", "headline", "ranking", "runs", "machine"]
+    assert list(result) == parts
     assert [row["rank"] for row in result["ranking"]] == [1, 2, 3]
     stages = [run["stage"] for run in result["runs"]]
     assert (stages.count("tuning"), stages.count("final")) == (6, 9)
