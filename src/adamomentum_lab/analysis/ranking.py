@@ -159,10 +159,12 @@ def headline(rows: list[Row], workload: Workload) -> str:
         return "Nobody won: no run ended with a score."
     first, *rest = rows
     seeds = len(first.values)
-    said = [_best(first, rest, metric)]
+    tied = [row for row in rest if _tie(row, first)]
+    said = [_best(first, tied, metric)]
     lost = first.values.count(None)
     if lost:
-        said.append(f"It lost {lost} of its {counted(seeds, 'run')}, and nobody lost fewer.")
+        who = "They each" if tied else "It"
+        said.append(f"{who} lost {lost} of {counted(seeds, 'run')}, and nobody lost fewer.")
     flattered = [
         row for row in scored[1:] if row.values.count(None) > lost and _beats(row, first, workload)
     ]
@@ -177,28 +179,29 @@ def headline(rows: list[Row], workload: Workload) -> str:
     elif seeds == 1:
         said.append("With one seed nothing can be said of chance.")
     elif any(row.optimizer == OURS for row in rows):
-        said += _about_ours(rows, first)
+        said += _about_ours(rows, [first, *tied])
     else:
         said.append(_lead(first, rest[0], len(rows), workload))
     return " ".join(said)
 
 
-def _best(first: Row, rest: list[Row], metric: str) -> str:
-    tied = [
-        row
-        for row in rest
-        if row.score.mean == first.score.mean and row.values.count(None) == first.values.count(None)
-    ]
+def _best(first: Row, tied: list[Row], metric: str) -> str:
     mean, half = first.score.mean, first.score.half
     assert mean is not None
     value = f"{mean:.4g}" if not half else f"{amount(mean, half)} ± {amount(half, half)}"
-    score = metric if len(first.values) == 1 else f"mean {metric}"
+    score = metric if first.score.n == 1 else f"mean {metric}"
     if tied:
-        return f"{_names([first, *tied])} share the best {score}, {value}."
+        return f"{_names([first, *tied])} share the best {score}, {mean:.4g}."
     return f"{first.optimizer} has the best {score}, {value}."
 
 
-def _about_ours(rows: list[Row], first: Row) -> list[str]:
+def _tie(row: Row, with_row: Row) -> bool:
+    a, b = row.score.mean, with_row.score.mean
+    lost = row.values.count(None) == with_row.values.count(None)
+    return lost and a is not None and b is not None and math.isclose(a, b, rel_tol=1e-12)
+
+
+def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:
     """AdaMomentum beside the others, by the verdicts that were corrected for their number."""
     by_verdict: dict[str, list[Row]] = {}
     for row in rows:
@@ -206,16 +209,16 @@ def _about_ours(rows: list[Row], first: Row) -> list[str]:
             by_verdict.setdefault(row.comparison.verdict, []).append(row)
     ours = next(row for row in rows if row.optimizer == OURS)
     said = []
-    if ours is first:
+    if ours not in best:
+        said.append(f"{OURS} is number {ours.rank} of {len(rows)}.")
+    elif len(best) == 1:
         after = rows[1].comparison
         assert after is not None
         resolved = {
-            "worse": "is resolved",
+            "worse": "is more than chance",
             "no difference detected": f"is not resolved by {after.n} seeds",
         }.get(after.verdict, "cannot be judged")
         said.append(f"Its lead over {after.other}, the next, {resolved}.")
-    else:
-        said.append(f"{OURS} is number {ours.rank} of {len(rows)}.")
     if better := by_verdict.get("worse"):
         said.append(f"{OURS} is better than {_names(better)}.")
     if worse := by_verdict.get("better"):
@@ -223,7 +226,7 @@ def _about_ours(rows: list[Row], first: Row) -> list[str]:
     if same := by_verdict.get("no difference detected"):
         said.append(f"Between {OURS} and {_names(same, 'or')} no difference was detected.")
     if others := by_verdict.get("not comparable"):
-        said.append(f"{_names(others)} cannot be compared with it, for want of runs.")
+        said.append(f"{_names(others)} cannot be compared with {OURS}, since runs were lost.")
     return said
 
 
