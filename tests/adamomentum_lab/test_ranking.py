@@ -1,19 +1,24 @@
 """Tuning budgets and rankings, on numbers worked by hand."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
 
 from adamomentum_lab import contenders
+from adamomentum_lab.analysis.effects import effects
 from adamomentum_lab.analysis.ranking import (
     edge_of,
     epochs_to_target,
     final,
+    headline,
     ranking,
     validation_key,
 )
 from adamomentum_lab.analysis.statistics import Estimate
-from adamomentum_lab.analysis.table import number, settings_in_words
+from adamomentum_lab.analysis.table import number, settings_in_words, statements
+from adamomentum_lab.output import dumps
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run
 from adamomentum_lab.runs.tuning import trials
@@ -183,3 +188,133 @@ def test_an_estimate_of_what_is_not_finite():
     estimate = Estimate.of([1.0, float("inf")])
     assert estimate.mean != estimate.mean
     assert (estimate.half, estimate.n) == (None, 2)
+
+
+def raced(**scores):
+    """The rows of a race by test accuracies; None is a diverged run."""
+    finals = {
+        name.replace("_", "-"): [
+            run_of(name.replace("_", "-"), seed, *([] if x is None else [(90, x)]),
+                   status="diverged" if x is None else "done")
+            for seed, x in enumerate(values, 1)
+        ]
+        for name, values in scores.items()
+    }  # fmt: skip
+    return ranking(finals, workload())
+
+
+GOOD, POOR = [98.0, 98.2, 98.1, 98.3, 98.0], [94.0, 94.3, 94.1, 94.2, 93.9]
+NEAR = [97.9, 98.3, 98.0, 98.1, 98.2]
+
+
+def test_a_row_has_its_comparison():
+    ours, adam = raced(adam=POOR, adamomentum=GOOD)
+    assert ours.comparison is None
+    assert adam.comparison.verdict == "worse"
+    assert adam.comparison.difference == adam.difference
+    row = json.loads(dumps(adam.as_json()))
+    assert row["comparison"]["sentence"].startswith("adam is worse than adamomentum: its test acc")
+    assert all(row.comparison is None for row in raced(adam=POOR, sgdm=GOOD))
+
+
+def test_steps_and_seconds_to_the_target():
+    run = run_of("adam", 1, (90, 1), (97, 1), (99, 1), (99, 1))
+    run.seconds[:] = [1.0, 2.0, 4.0, 8.0]
+    run.machine["updates"] = 400
+    (row,) = ranking({"adam": [run]}, workload())
+    assert (row.epochs_to_target.mean, row.steps_to_target.mean) == (2, 200)
+    assert row.machine["seconds_to_target"].mean == 3.0
+    del run.machine["updates"]  # as in runs recorded before it was
+    (row,) = ranking({"adam": [run]}, workload())
+    assert row.steps_to_target is None
+    (never,) = ranking({"adam": [run_of("adam", 1, (90, 1))]}, workload())
+    assert never.steps_to_target == never.machine["seconds_to_target"] == Estimate(None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (
+            {"adam": POOR, "adamomentum": GOOD, "sgdm": NEAR},
+            (
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead over sgdm, "
+                "the next, is not resolved by 5 seeds. adamomentum is better than adam. Between "
+                "adamomentum and sgdm no difference was detected."
+            ),
+        ),
+        (
+            {"adam": POOR, "adamomentum": GOOD},
+            (
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead over adam, "
+                "the next, is more than chance. adamomentum is better than adam."
+            ),
+        ),
+        (
+            {"adam": GOOD, "adamomentum": POOR},
+            (
+                "adam has the best mean test accuracy, 98.12 ± 0.16. adamomentum is number 2 of 2. "
+                "adamomentum is worse than adam."
+            ),
+        ),
+        (
+            {"adam": GOOD, "adamomentum": GOOD[::-1]},
+            (
+                "adam and adamomentum share the best mean test accuracy, 98.12. Between adamomentum "
+                "and adam no difference was detected."
+            ),
+        ),
+        (
+            {"adam": [None, 99.0, 99.1, 99.2, 99.3], "adamomentum": GOOD, "yogi": POOR},
+            (
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adam has a better mean "
+                "over the runs that ended well, but lost more of them and ranks behind. adamomentum's "
+                "lead over yogi, the next, is more than chance. adamomentum is better than yogi. adam cannot be "
+                "compared with adamomentum, since runs were lost."
+            ),
+        ),
+        (
+            {"adam": [None, None, 99.0], "adamomentum": [None, 98.0, 98.1]},
+            (
+                "adamomentum has the best mean test accuracy, 98.05 ± 0.64. It lost 1 of 3 runs, and "
+                "nobody lost fewer. adam has a better mean over the runs that ended well, but lost "
+                "more of them and ranks behind. adamomentum's lead over adam, the next, cannot be judged. adam "
+                "cannot be compared with adamomentum, since runs were lost."
+            ),
+        ),
+        (
+            {"adam": GOOD, "sgdm": POOR},
+            (
+                "adam has the best mean test accuracy, 98.12 ± 0.16. adam is better than sgdm: its "
+                "test accuracy is 4.02 higher (95 % interval 3.92 to 4.12, p < 0.001, 5 seeds)."
+            ),
+        ),
+        (
+            {"adam": [98.0], "adamomentum": [97.0]},
+            "adam has the best test accuracy, 98. With one seed nothing can be said of chance.",
+        ),
+        (
+            {"adam": [98.0]},
+            ("adam has the best test accuracy, 98. There was nobody to compare it with."),
+        ),
+        ({"adam": [None], "sgdm": [None]}, "Nobody won: no run ended with a score."),
+    ],
+)
+def test_the_headline(scores, said):
+    assert headline(raced(**scores), workload()) == said
+
+
+def test_the_best_of_many_is_judged_among_every_two():
+    rows = raced(adam=GOOD, sgdm=NEAR, yogi=POOR)
+    assert "with 5 seeds" in headline(rows, workload())
+    sure = headline(raced(adam=GOOD, sgdm=POOR, yogi=POOR), workload())
+    assert "after Holm's correction for 3 comparisons" in sure
+
+
+def test_statements_fit_a_page():
+    rows = raced(adam=POOR, adamomentum=GOOD, eadam=NEAR)
+    for width in (80, 50):
+        lines = statements(rows, effects(rows, workload(), tuned=True), workload(), width)
+        assert max(map(len, lines.splitlines())) <= width
+    assert "What the paper's changes do" in lines
+    assert "\n- adam is worse than adamomentum:" in lines
+    assert "What the paper" not in statements(rows, [], workload())

@@ -289,7 +289,7 @@ def test_identical_scores():
 
 def test_the_same_difference_with_every_seed():
     # Not the same bits, so that a t-test would find p = 1e-60.
-    ours = [97.8, 96.6, 95.3, 91.1, 99.7]
+    ours = [97.8, 96.6, 95.3, 31.1, 9.7]
     adam = [score - 0.3 for score in ours]
     assert len({b - a for a, b in zip(ours, adam, strict=True)}) > 1
     few = one(ours, adam)

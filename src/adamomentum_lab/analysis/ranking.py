@@ -218,7 +218,7 @@ def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:
             "worse": "is more than chance",
             "no difference detected": f"is not resolved by {after.n} seeds",
         }.get(after.verdict, "cannot be judged")
-        said.append(f"Its lead over {after.other}, the next, {resolved}.")
+        said.append(f"{OURS}'s lead over {after.other}, the next, {resolved}.")
     if better := by_verdict.get("worse"):
         said.append(f"{OURS} is better than {_names(better)}.")
     if worse := by_verdict.get("better"):

@@ -248,7 +248,8 @@ def _tested(pair: Pair, comparisons: int) -> Comparison:
         # No choice of signs but theirs and its opposite is as far from 0.
         p = 2.0 ** (1 - n) if differences[0] else 1.0
         return replace(compared, test="sign flips", p=p)
-    mean, deviation = statistics.fmean(differences), statistics.stdev(differences)
+    mean = statistics.fmean(differences)
+    deviation = math.sqrt(math.fsum((d - mean) ** 2 for d in differences) / (n - 1))
     p = 2 * float(special.stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
     return replace(
         compared,
