@@ -153,7 +153,11 @@
   const setUp = (article, race) => {
     const find = (selector) => article.querySelector(selector);
     for (const key of article.querySelectorAll(".key")) {
-      drawn.set(key, () => { key.style.background = colour(key.dataset.key); });
+      const again = every.indexOf(key.dataset.key) >= light.length;
+      drawn.set(key, () => {
+        key.style.background = again ? "none" : colour(key.dataset.key);
+        key.style.border = `2px ${again ? "dashed" : "solid"} ${colour(key.dataset.key)}`;
+      });
       drawn.get(key).call();
       key.dataset.drawn = "yes";
     }
