@@ -200,6 +200,11 @@ def test_an_error_in_the_users_file_is_the_users(tmp_path):
         assert len(done.stderr.splitlines()) == 1
 
 
+def _flowing(text):
+    """Without the breaks of lines."""
+    return " ".join(text.split())
+
+
 RACE = ["--optimizers", "sgdm,adam,adamomentum", "--trials", "2", "--seeds", "3"]
 
 
@@ -243,6 +248,9 @@ def test_race(tmp_path):
     with (folder / "ranking.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["optimizer"] for row in rows] == [r["optimizer"] for r in result["ranking"]]
+    assert [row["verdict"] or None for row in rows] == [
+        row["comparison"] and row["comparison"]["verdict"] for row in result["ranking"]
+    ]
     with (folder / "runs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 15
@@ -252,6 +260,10 @@ def test_race(tmp_path):
     assert max(map(len, words.stdout.splitlines())) <= 80
     assert "adamomentum" in words.stdout
     assert "Mean over 3 seeds" in words.stdout
+    for row in result["ranking"]:
+        assert (row["comparison"] is None) == (row["optimizer"] == "adamomentum")
+        assert len(row["sensitivity"]["expected_best"]) == 2
+        assert row["comparison"] is None or row["comparison"]["sentence"] in _flowing(words.stdout)
 
 
 @pytest.mark.slow

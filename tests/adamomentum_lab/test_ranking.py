@@ -237,55 +237,58 @@ def test_steps_and_seconds_to_the_target():
         (
             {"adam": POOR, "adamomentum": GOOD, "sgdm": NEAR},
             (
-                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead over sgdm, "
-                "the next, is not resolved by 5 seeds. adamomentum is better than adam. Between "
-                "adamomentum and sgdm no difference was detected."
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead "
+                "over sgdm, the next, is not resolved by 5 seeds. adamomentum is better than "
+                "adam. Between adamomentum and sgdm no difference was detected."
             ),
         ),
         (
             {"adam": POOR, "adamomentum": GOOD},
             (
-                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead over adam, "
-                "the next, is more than chance. adamomentum is better than adam."
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adamomentum's lead "
+                "over adam, the next, is more than chance. adamomentum is better than adam."
             ),
         ),
         (
             {"adam": GOOD, "adamomentum": POOR},
             (
-                "adam has the best mean test accuracy, 98.12 ± 0.16. adamomentum is number 2 of 2. "
-                "adamomentum is worse than adam."
+                "adam has the best mean test accuracy, 98.12 ± 0.16. adamomentum is number 2 of "
+                "2. adamomentum is worse than adam."
             ),
         ),
         (
             {"adam": GOOD, "adamomentum": GOOD[::-1]},
             (
-                "adam and adamomentum share the best mean test accuracy, 98.12. Between adamomentum "
-                "and adam no difference was detected."
+                "adam and adamomentum share the best mean test accuracy, 98.12. Between "
+                "adamomentum and adam no difference was detected."
             ),
         ),
         (
             {"adam": [None, 99.0, 99.1, 99.2, 99.3], "adamomentum": GOOD, "yogi": POOR},
             (
-                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adam has a better mean "
-                "over the runs that ended well, but lost more of them and ranks behind. adamomentum's "
-                "lead over yogi, the next, is more than chance. adamomentum is better than yogi. adam cannot be "
-                "compared with adamomentum, since runs were lost."
+                "adamomentum has the best mean test accuracy, 98.12 ± 0.16. adam has a better "
+                "mean over the runs that ended well, but lost more of them and ranks behind. "
+                "adamomentum's lead over yogi, the next, is more than chance. adamomentum is "
+                "better than yogi. adam cannot be compared with adamomentum, since runs were "
+                "lost."
             ),
         ),
         (
             {"adam": [None, None, 99.0], "adamomentum": [None, 98.0, 98.1]},
             (
-                "adamomentum has the best mean test accuracy, 98.05 ± 0.64. It lost 1 of 3 runs, and "
-                "nobody lost fewer. adam has a better mean over the runs that ended well, but lost "
-                "more of them and ranks behind. adamomentum's lead over adam, the next, cannot be judged. adam "
-                "cannot be compared with adamomentum, since runs were lost."
+                "adamomentum has the best mean test accuracy, 98.05 ± 0.64. It lost 1 of 3 "
+                "runs, and nobody lost fewer. adam has a better mean over the runs that ended "
+                "well, but lost more of them and ranks behind. adamomentum's lead over adam, "
+                "the next, cannot be judged. adam cannot be compared with adamomentum, since "
+                "runs were lost."
             ),
         ),
         (
             {"adam": GOOD, "sgdm": POOR},
             (
-                "adam has the best mean test accuracy, 98.12 ± 0.16. adam is better than sgdm: its "
-                "test accuracy is 4.02 higher (95 % interval 3.92 to 4.12, p < 0.001, 5 seeds)."
+                "adam has the best mean test accuracy, 98.12 ± 0.16. adam is better than sgdm: "
+                "its test accuracy is 4.02 higher (95 % interval 3.92 to 4.12, p < 0.001, 5 "
+                "seeds)."
             ),
         ),
         (
@@ -294,7 +297,7 @@ def test_steps_and_seconds_to_the_target():
         ),
         (
             {"adam": [98.0]},
-            ("adam has the best test accuracy, 98. There was nobody to compare it with."),
+            "adam has the best test accuracy, 98. There was nobody to compare it with.",
         ),
         ({"adam": [None], "sgdm": [None]}, "Nobody won: no run ended with a score."),
     ],
