@@ -280,7 +280,7 @@ def _factor(freedom: int) -> float:
 def expected_best(values: Scores, larger_is_better: bool) -> list[float | None]:
     """The best score to expect after 1, 2, ... trials, drawn without replacement from those run.
 
-    The unbiased estimate of Tang et al. 2020 (arXiv 2004.14254): of n scores, best first, the i-th
+    The unbiased estimate of Tang et al. 2020 (arXiv 2004.13705): of n scores, best first, the i-th
     is the best of k with probability C(n-i, k-1) / C(n, k). A lost trial (None or NaN) is worse
     than any score but has none, so there is no mean while all k may be lost: None up to there.
     """
