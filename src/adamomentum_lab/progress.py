@@ -18,6 +18,14 @@ from rich.progress import (
 )
 
 
+def duration(seconds: float) -> str:
+    """About so long, in words."""
+    for unit, size, limit in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < limit:
+            return f"{max(1, round(seconds / size))} {unit}"
+    return f"{round(seconds / 86400)} days"
+
+
 class Display:
     """A bar for each part of the work and one for the whole, and lines above them."""
 
@@ -59,6 +67,14 @@ class Display:
         if part is not None:
             self._bars.start_task(self._tasks[part])
             self._bars.update(self._tasks[part], advance=1, note=note)
+
+    def fewer(self, steps: int, part: str) -> None:
+        """So many of a part are not to be done after all."""
+        self._total -= steps
+        if self._bars is not None:
+            for task in (self._tasks[part], self._whole):
+                total = next(one.total for one in self._bars.tasks if one.id == task)
+                self._bars.update(task, total=(total or 0) - steps)
 
     def at(self, step: float) -> None:
         """How far the whole is, where steps are long; heard at most ten times a second."""

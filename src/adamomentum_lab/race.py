@@ -8,7 +8,7 @@ import inspect
 import json
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from adamomentum_lab import contenders, workloads
 from adamomentum_lab.analysis.effects import Effect, effects
 from adamomentum_lab.analysis.ranking import Row, edge_of, final, headline, ranking, validation_key
 from adamomentum_lab.analysis.sensitivity import sensitivity
+from adamomentum_lab.budget import Budget
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.output import dumps
 from adamomentum_lab.runs import tuning
@@ -26,6 +27,8 @@ from adamomentum_lab.runs.store import Run, Store
 from adamomentum_lab.workloads import Origin, Scale, Workload
 from adamomentum_lab.workloads import Protocol as Rules
 
+Wanted = tuple[str, dict[str, Any], int]
+"""An optimizer, its settings and a seed."""
 TUNING_SEED = 0  # the seeds of the final stage begin at 1: no run is judged by what chose it
 
 
@@ -40,6 +43,27 @@ class Race:
     seeds: int
     scale: Scale
     protocol: Rules
+    search: tuning.Search = "grid"
+    tune: tuple[str, ...] = ()
+    """The settings that are searched; none stands for those the workload's grid searches."""
+    halving: bool = False
+
+    def spec(self, optimizer: str, settings: dict[str, Any], seed: int) -> Spec:
+        """One of its runs."""
+        return Spec.of(
+            settings,
+            workload=self.workload,
+            code=self.code,
+            optimizer=optimizer,
+            seed=seed,
+            scale=self.scale,
+            protocol=self.protocol,
+        )
+
+    @property
+    def final_seeds(self) -> range:
+        """Those that are reported."""
+        return range(TUNING_SEED + 1, TUNING_SEED + 1 + self.seeds)
 
     @property
     def id(self) -> str:
@@ -62,6 +86,45 @@ class Engine(Protocol):
 
 
 @dataclass
+class Tuned:
+    """How one contender was tuned."""
+
+    runs: list[Run]
+    """By trial, each as far as it was trained; `stopped` where others went on."""
+    chosen: int
+    """The index of the best on validation."""
+    space: dict[str, Any]
+    exhausted: bool
+    """Whether there was less to try than the budget allowed."""
+
+    @property
+    def epochs(self) -> int:
+        """What was spent, whether in this race or before."""
+        return sum(len(run.epochs) for run in self.runs)
+
+    def as_json(self, workload: Workload) -> dict[str, Any]:
+        """A dictionary that JSON can write; trials are numbered from 1."""
+        trials = [
+            {
+                "trial": i,
+                "settings": run.spec.as_json()["settings"],
+                "run": run.spec.id,
+                "status": run.status,
+                "epochs": len(run.epochs),
+                "validation": final(run, workload).get("validation"),
+            }
+            for i, run in enumerate(self.runs, 1)
+        ]
+        return {
+            "space": self.space,
+            "exhausted": self.exhausted,
+            "trials": trials,
+            "chosen": self.chosen + 1,
+            "epochs": self.epochs,
+        }
+
+
+@dataclass
 class Result:
     """Who won, and every run."""
 
@@ -72,6 +135,9 @@ class Result:
     workload: Workload
     file: Path
     """That of the workload."""
+    tuned: dict[str, Tuned] = field(default_factory=dict)
+    """By contender; empty where nothing was tuned."""
+    rungs: tuple[tuning.Rung, ...] = ()
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -107,6 +173,7 @@ class Result:
             "workload": problem_as_json(self.workload),
             "headline": headline(self.rows, self.workload),
             "ranking": [row.as_json() for row in self.rows],
+            **({"tuning": self._tuning()} if self.tuned else {}),
             "runs": [
                 {"stage": stage, "id": run.spec.id, **run_as_json(run, self.workload)}
                 for stage, run in self.runs
@@ -114,6 +181,13 @@ class Result:
             "machine": {**environment("cpu"), "command": self.command},
             **({"effects": list(map(asdict, found))} if (found := self.effects) else {}),
             **({"caveats": self.caveats} if self.caveats else {}),
+        }
+
+    def _tuning(self) -> dict[str, Any]:
+        return {
+            "search": self.race.search,
+            "rungs": [asdict(rung) for rung in self.rungs],
+            "contenders": {name: own.as_json(self.workload) for name, own in self.tuned.items()},
         }
 
 
@@ -162,60 +236,170 @@ def unstated(names: Iterable[str], workload: type[Workload], protocol: Rules) ->
     return (f"no settings are known of {', '.join(lacking)} under {protocol}: their defaults",)
 
 
+def budget(race: Race, cls: type[Workload]) -> Budget:
+    """What the race will spend, and on what."""
+    starts = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}
+    trials = {
+        name: tuning.trials(
+            contenders.get(name), cls.grid, start, race.trials, race.search, race.tune
+        )
+        for name, start in starts.items()
+    }
+    spaces = {
+        name: tuning.searched(contenders.get(name), cls.grid, race.tune) for name in race.optimizers
+    }
+    epochs = cls.epochs[race.scale]
+    rungs = tuning.rungs(race.trials, epochs, race.halving)
+    return Budget(starts, trials, spaces, race.search, race.trials, race.seeds, rungs, epochs)
+
+
+def kept(race: Race, plan: Budget, store: Store) -> list[Run]:
+    """Of the runs that are known before the race, those that there are already: the trials, or the
+    final ones where nothing is tuned."""
+    known = [
+        (name, settings, TUNING_SEED) for name, tried in plan.trials.items() for settings in tried
+    ] or [(name, start, seed) for name, start in plan.starts.items() for seed in race.final_seeds]
+    found = (store.get(race.spec(*one)) for one in known)
+    return [run for run in found if run is not None]
+
+
 def hold(
     race: Race,
     origin: Origin,
     store: Store,
     engine: Engine,
     on_run: Callable[[str, Run, Workload], None],
+    on_pace: Callable[[int, int], None] = lambda *_: None,
+    on_drop: Callable[[str, int], None] = lambda *_: None,
 ) -> Result:
-    """Hold the race: tuning on validation alone, then the seeds, then the ranking."""
+    """Hold the race: tuning on validation alone, then the seeds, then the ranking.
+
+    `on_pace` hears how many epochs were computed so far and how many are left, `on_drop` of runs of
+    a contender that are not to be done after all.
+    """
     cls = origin.load()
     workload = cls(race.scale, race.protocol)
+    plan = budget(race, cls)
+    pace = _Pace(plan.all_epochs, on_pace)
 
-    def job(optimizer: str, settings: dict[str, Any], seed: int) -> Job:
-        spec = Spec.of(
-            settings,
-            workload=race.workload,
-            code=race.code,
-            optimizer=optimizer,
-            seed=seed,
-            scale=race.scale,
-            protocol=race.protocol,
+    def stage(name: str, wanted: list[Wanted], epochs: int, more: int) -> list[Run]:
+        """Train runs up to so many epochs, `more` than they have."""
+        asked = epochs if epochs < plan.epochs else None
+        specs = [race.spec(*one) for one in wanted]
+
+        def done(run: Run) -> None:
+            pace.run(run, more)
+            on_run(name, _up_to(run, asked), workload)
+
+        jobs = [Job(spec, origin, store.folder_of(spec), asked) for spec in specs]
+        return [_up_to(run, asked) for run in engine.run(jobs, pace.epoch, done)]
+
+    tried: dict[str, dict[int, Run]] = {name: {} for name in race.optimizers}
+    going = {name: list(range(len(settings))) for name, settings in plan.trials.items()}
+    before = 0
+    for rung in plan.rungs if race.trials else ():
+        more = rung.epochs - before
+        for name, mine in tried.items() if before else ():
+            going[name] = _better(mine, going[name], rung.trials, workload)
+            if lost := min(rung.trials, len(mine)) - len(going[name]):
+                pace.drop(lost * more)
+                on_drop(name, lost)
+        trials = [(name, i) for name, those in going.items() for i in those]
+        wanted = [(name, plan.trials[name][i], TUNING_SEED) for name, i in trials]
+        for (name, i), run in zip(trials, stage("tuning", wanted, rung.epochs, more), strict=True):
+            tried[name][i] = run
+        before = rung.epochs
+    tuned = {
+        name: Tuned(
+            [mine[i] for i in range(len(mine))],
+            _winner(mine, workload),
+            plan.space_as_json(name),
+            name in plan.exhausted,
         )
-        return Job(spec, origin, store.folder_of(spec))
-
-    def stage(name: str, jobs: list[Job]) -> list[Run]:
-        return engine.run(jobs, on_run=lambda run: on_run(name, run, workload))
-
-    best = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}
-    tried: list[Run] = []
-    if race.trials:
-        jobs = [
-            job(name, settings, TUNING_SEED)
-            for name in race.optimizers
-            for settings in tuning.trials(contenders.get(name), cls.grid, best[name], race.trials)
-        ]
-        tried = stage("tuning", jobs)
-        for i, name in enumerate(race.optimizers):
-            mine = tried[i * race.trials : (i + 1) * race.trials]
-            winner = min(mine, key=lambda run: validation_key(run, workload))
-            best[name] = dict(winner.spec.settings)
-    seeds = range(TUNING_SEED + 1, TUNING_SEED + 1 + race.seeds)
-    runs = stage("final", [job(name, best[name], s) for name in race.optimizers for s in seeds])
+        for name, mine in tried.items()
+        if mine
+    }
+    best = {
+        name: dict(tuned[name].runs[tuned[name].chosen].spec.settings) if tuned else start
+        for name, start in plan.starts.items()
+    }
+    wanted = [(name, best[name], seed) for name in race.optimizers for seed in race.final_seeds]
+    runs = stage("final", wanted, plan.epochs, plan.epochs)
     if all(run.status == "failed" for run in runs):
         raise LabError(f"every run failed; the first: {runs[0].error}")
     finals = {
         name: runs[i * race.seeds : (i + 1) * race.seeds] for i, name in enumerate(race.optimizers)
     }
-    staged = [("tuning", run) for run in tried] + [("final", run) for run in runs]
+    staged = [("tuning", run) for own in tuned.values() for run in own.runs]
+    staged += [("final", run) for run in runs]
     rows = ranking(finals, workload)
-    sensitivities = sensitivity(tried, workload)
-    for row in rows if race.trials else ():
+    sensitivities = sensitivity([run for own in tuned.values() for run in own.runs], workload)
+    for row in rows if tuned else ():
         row.sensitivity = sensitivities[row.optimizer]
-        mine = [run for run in tried if run.spec.optimizer == row.optimizer]
-        row.edge = edge_of(row.settings["lr"], [dict(run.spec.settings)["lr"] for run in mine])
-    return Result(race, rows, staged, workload, origin.file)
+        if "lr" in plan.spaces[row.optimizer]:
+            rates = [dict(run.spec.settings)["lr"] for run in tuned[row.optimizer].runs]
+            row.edge = edge_of(row.settings["lr"], rates)
+    return Result(race, rows, staged, workload, origin.file, tuned, plan.rungs if tuned else ())
+
+
+class _Pace:
+    """Counts epochs, for whoever wants to know how long the rest will take."""
+
+    def __init__(self, left: int, tell: Callable[[int, int], None]) -> None:
+        self._left, self._tell = left, tell
+        self._computed = 0
+        self._under_way: dict[str, int] = {}
+
+    def epoch(self, job: Job, _: dict[str, Any]) -> None:
+        """A run has one more."""
+        self._computed += 1
+        self._under_way[job.spec.id] = self._under_way.get(job.spec.id, 0) + 1
+        self._say()
+
+    def run(self, run: Run, epochs: int) -> None:
+        """A run has all that were asked for, or will have no more."""
+        self._under_way.pop(run.spec.id, None)
+        self.drop(epochs)
+
+    def drop(self, epochs: int) -> None:
+        """So many are not left any more."""
+        self._left -= epochs
+        self._say()
+
+    def _say(self) -> None:
+        self._tell(self._computed, max(0, self._left - sum(self._under_way.values())))
+
+
+def _up_to(run: Run, epochs: int | None) -> Run:
+    """The run as it was after so many epochs, whatever became of it later."""
+    if epochs is None or len(run.epochs) < epochs:
+        return run
+    return replace(
+        run,
+        status="stopped",
+        epochs=run.epochs[:epochs],
+        seconds=run.seconds[:epochs],
+        error=None,
+    )
+
+
+def _better(tried: dict[int, Run], going: list[int], count: int, workload: Workload) -> list[int]:
+    """The trials that go on, so many at most: by validation, ties by their numbers. Those that
+    diverged or failed do not."""
+    able = [i for i in going if "validation" in final(tried[i], workload)]
+    able.sort(key=lambda i: (validation_key(tried[i], workload), i))
+    return sorted(able[:count])
+
+
+def _winner(tried: dict[int, Run], workload: Workload) -> int:
+    """The trial that is raced: the best on validation of those that got furthest. Where all were
+    lost it is the first, what the optimizer starts from."""
+
+    def key(i: int) -> tuple[bool, int, tuple[float, float], int]:
+        lost = "validation" not in final(tried[i], workload)
+        return lost, 0 if lost else -len(tried[i].epochs), validation_key(tried[i], workload), i
+
+    return min(tried, key=key)
 
 
 def write(result: Result, folder: Path) -> None:

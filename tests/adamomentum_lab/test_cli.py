@@ -53,6 +53,15 @@ def usage_error(*args):
         (["race", "digits_mlp", "--protocol", "as_run"], "did you mean 'as-run'?"),
         (["race", "digits_mlp", "--engine", "slurm"], "there is no engine 'slurm'"),
         (["race", "digits_mlp", "--protocol", "paper", "--trials", "3"], "--trials 0 is right"),
+        (["race", "digits_mlp", "--tune", "lr,lrr"], "to tune 'lrr' (did you mean 'lr'?)"),
+        (["race", "digits_mlp", "--tune", "gamma"], "there are lr, weight_decay, eps, betas, mom"),
+        (["race", "digits_mlp", "--optimizers", "adam,sign", "--tune", "momentum"],
+         "none of these optimizers has a setting 'momentum'; there are lr, weight_decay, eps"),
+        (["race", "digits_mlp", "--tune", "lr", "--trials", "0"], "with --trials 0; leave --tune out"),
+        (["race", "digits_mlp", "--tune", "lr", "--protocol", "as-run"], "leave --tune out"),
+        (["race", "digits_mlp", "--halving", "--trials", "0"], "leave --halving out"),
+        (["race", "digits_mlp", "--search", "random", "--trials", "0"], "leave --search out"),
+        (["race", "digits_mlp", "--search", "bayes"], "no search 'bayes'; there are grid, random"),
         (["race", "digits_mlp", "--seeds", "0"], "greater than or equal to 1"),
         (["train", "digits_mlp", "--optimizer", "adamm"], "did you mean 'adam'?"),
         (["train", "digits_mlp", "--optimizer", "adam", "--momentum", "1"], "no setting 'mom"),
@@ -215,7 +224,7 @@ def test_race(tmp_path):
     done = command("race", file, *RACE, "--runs", runs, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    parts = ["spec", "workload", "headline", "ranking", "runs", "machine"]
+    parts = ["spec", "workload", "headline", "ranking", "tuning", "runs", "machine"]
     assert list(result) == parts
     assert [row["rank"] for row in result["ranking"]] == [1, 2, 3]
     stages = [run["stage"] for run in result["runs"]]
@@ -264,6 +273,55 @@ def test_race(tmp_path):
         assert (row["comparison"] is None) == (row["optimizer"] == "adamomentum")
         assert len(row["sensitivity"]["expected_best"]) == 2
         assert row["comparison"] is None or row["comparison"]["sentence"] in _flowing(words.stdout)
+
+
+def test_a_dry_run_shows_every_trial_and_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = ["race", "digits_mlp", "--optimizers", "sgdm,adabound", "--tune", "lr,momentum,final-lr"]
+    args += ["--trials", "3", "--seeds", "2", "--halving", "--dry-run"]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert "3 tuning and 2 final runs each, 10 in all, 150 epochs." in lines[0]
+    assert lines[1] == "Searched (grid) for sgdm: lr 1e-5..0.1, momentum 0.5 to 0.9."
+    assert lines[2] == "Searched (grid) for adabound: lr 1e-5..0.1, final lr 1e-5..0.1."
+    assert "3 trials up to epoch 5, the best 2 to 10, the best 1 to 20;" in lines[3]
+    assert lines[4:6] == ["sgdm", "    1  lr 0.1, momentum 0.9"]
+    assert lines[8:10] == ["adabound", "    1  lr 0.001, final lr 0.1"]
+    assert len(lines) == 12
+    plan = json.loads(CliRunner().invoke(app, [*args, "--json"]).output)
+    assert plan["spec"]["tune"] == ["lr", "momentum", "final_lr"]
+    assert plan["budget"]["epochs"] == 150
+    assert len(plan["budget"]["contenders"]["adabound"]["trials"]) == 3
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_a_race_with_halving_survives_a_kill(tmp_path):
+    file = write_problem(tmp_path, "slow")
+    args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "4", "--seeds", "1"]
+    args += ["--halving", "--scale", "full"]  # twenty epochs
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adamomentum_lab.cli", *map(str, args), "--runs", tmp_path / "runs"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+        env={**os.environ, "SECONDS_PER_UPDATE": "0.01"},
+    )
+    for line in process.stderr:
+        if line.startswith("[9/"):  # in the second rung
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    fast = {**os.environ, "SECONDS_PER_UPDATE": "0"}
+    done = command(*args, "--runs", tmp_path / "runs", "--json", env=fast)
+    assert done.returncode == 0, done.stderr
+    assert "begun already" in done.stderr
+    fresh = command(*args, "--runs", tmp_path / "other", "--json", env=fast)
+    assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
+    spent = json.loads(done.stdout)["tuning"]["contenders"]
+    assert {own["epochs"] for own in spent.values()} == {4 * 5 + 2 * 5 + 1 * 10}
 
 
 @pytest.mark.slow

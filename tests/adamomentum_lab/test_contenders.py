@@ -407,7 +407,7 @@ def test_grids_of_the_paper():
     assert space(get("sign"), "cnn").keys() == {"lr", "weight_decay"}
     assert space(get("radam"), "transformer")["betas"] == ((0.9, 0.98), (0.9, 0.99), (0.9, 0.999))
     with pytest.raises(
-        ValueError, match=r"^There is no grid for 'mlp'; there are cnn, lstm, transformer, gan\.$"
+        LabError, match=r"^there is no grid 'mlp'; there are cnn, lstm, transformer, gan\.$"
     ):
         space(get("adam"), "mlp")
 

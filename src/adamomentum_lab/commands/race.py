@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +24,9 @@ from adamomentum_lab.commands import (
 )
 
 if TYPE_CHECKING:
-    from adamomentum_lab.race import Result
+    from adamomentum_lab.budget import Budget
+    from adamomentum_lab.progress import Display
+    from adamomentum_lab.race import Race, Result
     from adamomentum_lab.runs.store import Run
     from adamomentum_lab.workloads import Workload
 
@@ -37,6 +41,27 @@ def race(
         int | None, typer.Option(min=0, help="Tuning runs for each; 0 races the defaults. [6]")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Final runs for each.")] = 5,
+    tune: Annotated[
+        str,
+        typer.Option(
+            help="Settings to search: some of lr,weight_decay,eps,betas,momentum,final_lr; "
+            "what the paper searched by default."
+        ),
+    ] = "",
+    search: Annotated[
+        str, typer.Option(help="grid: points of the paper's. random: between its ends.")
+    ] = "grid",
+    halving: Annotated[
+        bool,
+        typer.Option(
+            "--halving",
+            help="Trials train a quarter of the epochs, the better half of them one half, the "
+            "better quarter all.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the budget and every trial; run nothing.")
+    ] = False,
     scale: ScaleOption = "mini",
     protocol: ProtocolOption = "fair",
     engine: Annotated[str, typer.Option(help="local.")] = "local",
@@ -59,9 +84,10 @@ def race(
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, hold, write
+    from adamomentum_lab.race import Race, budget, hold, kept, write
     from adamomentum_lab.runs.local import Local
     from adamomentum_lab.runs.store import Store
+    from adamomentum_lab.runs.tuning import SEARCHES
 
     origin = named(lambda: workloads.find(workload))
     rules = one_of("protocol", protocol, workloads.PROTOCOLS)
@@ -73,30 +99,58 @@ def race(
     ran = [name for name in paper if not stated or name in stated]
     chosen = [name.strip() for name in optimizers.split(",") if name.strip()] or ran
     named(lambda: [contenders.get(name) for name in chosen])
+    way = one_of("search", search, SEARCHES)
+    searched = _tuned(tune, chosen)
     if rules != "fair" and trials:
         raise typer.BadParameter(f"the protocol {rules!r} has its settings; --trials 0 is right")
     trials = (6 if rules == "fair" else 0) if trials is None else trials
-    what = Race(origin.name, origin.code, tuple(dict.fromkeys(chosen)), trials, seeds, size, rules)
+    for option, given in (("tune", tune), ("search", way != "grid"), ("halving", halving)):
+        if given and not trials:
+            why = f"under the protocol {rules!r}" if rules != "fair" else "with --trials 0"
+            raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
+    what = Race(
+        workload=origin.name,
+        code=origin.code,
+        optimizers=tuple(dict.fromkeys(chosen)),
+        trials=trials,
+        seeds=seeds,
+        scale=size,
+        protocol=rules,
+        search=way,
+        tune=searched,
+        halving=halving,
+    )
+    plan = budget(what, cls)
+    if dry_run:
+        there = kept(what, plan, Store(runs)) if (runs / "runs.sqlite").exists() else []
+        if as_json:
+            typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
+        else:
+            typer.echo("\n".join([*_budget(what, plan, there), *_trials(plan)]))
+        return
     store = Store(runs)
     folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Display() as display, Local(store, jobs or os.cpu_count() or 1, display.say) as local:
-        total = len(what.optimizers) * (trials + seeds)
-        display.say(
-            f"{len(what.optimizers)} optimizers on {what.workload} ({scale}, {protocol}): "
-            f"{trials} tuning and {seeds} final runs each, {total} in all."
-        )
-
-        display.begin("all", total, dict.fromkeys(what.optimizers, trials + seeds))
+        for line in _budget(what, plan, kept(what, plan, store)):
+            display.say(line)
+        parts = {name: plan.runs_of(name) for name in what.optimizers}
+        display.begin("all", sum(parts.values()), parts)
+        pace = _Pace(display)
 
         def on_run(stage: str, run: Run, problem: Workload) -> None:
             result = _result(stage, run, problem)
             words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
             line = f"{run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
-            display.advance(f"{stage}: {line}", run.spec.optimizer, result)
+            if run.status == "stopped":
+                line += f" after {len(run.epochs)} epochs"
+            display.advance(f"{stage}: {line}{pace.left()}", run.spec.optimizer, result)
+
+        def on_drop(optimizer: str, count: int) -> None:
+            display.fewer(count, optimizer)
 
         try:
-            result = hold(what, origin, store, local, on_run)
+            result = hold(what, origin, store, local, on_run, pace, on_drop)
         except KeyboardInterrupt as error:
             raise StoppedError from error
         write(result, folder)
@@ -106,6 +160,99 @@ def race(
         typer.echo(dumps(result.as_json()))
     else:
         _show(result, folder)
+
+
+def _tuned(tune: str, optimizers: list[str]) -> tuple[str, ...]:
+    """The settings that shall be searched, in the one order."""
+    from adamomentum_lab import contenders
+    from adamomentum_lab.errors import unknown
+
+    names = [name.strip().replace("-", "_") for name in tune.split(",") if name.strip()]
+    there = [
+        name
+        for name in contenders.TUNABLE
+        if any(name in contenders.get(one).defaults for one in optimizers)
+    ]
+    for name in names:
+        if name not in contenders.TUNABLE:
+            raise typer.BadParameter(unknown("setting to tune", name, contenders.TUNABLE))
+        if name not in there:
+            raise typer.BadParameter(
+                f"none of these optimizers has a setting {name!r}; there are {', '.join(there)}"
+            )
+    return tuple(name for name in contenders.TUNABLE if name in names)
+
+
+def _budget(race: Race, plan: Budget, there: list[Run]) -> list[str]:
+    """What will be done, and what of it is done."""
+    count = len(race.optimizers)
+    runs = sum(map(len, plan.trials.values())) + count * race.seeds
+    whole = (
+        f"{count} optimizers on {race.workload} ({race.scale}, {race.protocol}): "
+        f"{race.trials} tuning and {race.seeds} final runs each, {runs} in all, "
+        f"{plan.all_epochs} epochs."
+    )
+    lines = [whole, *plan.lines()]
+    if there:
+        finished = sum(run.status in ("done", "diverged") for run in there)
+        which = "trials" if race.trials else "runs"
+        lines.append(
+            f"Of these {which}, {finished} are finished and {len(there) - finished} begun already: "
+            f"{sum(len(run.epochs) for run in there)} epochs."
+        )
+    return lines
+
+
+def _trials(plan: Budget) -> list[str]:
+    """Every trial: what is searched, and what else differs from the defaults."""
+    from adamomentum_lab import contenders
+    from adamomentum_lab.analysis.table import settings_in_words
+
+    lines = []
+    for name, start in plan.starts.items():
+        defaults, space = contenders.get(name).defaults, plan.spaces[name]
+        lines.append(name)
+        for i, settings in enumerate(plan.trials[name] or [start], 1):
+            shown = {
+                key: value
+                for key, value in settings.items()
+                if key == "lr" or key in space or value != defaults[key]
+            }
+            lines.append(f"  {i:>3}  {settings_in_words(shown, name, only_changed=False)}")
+    return lines
+
+
+class _Pace:
+    """How long the rest will take, by the epochs since the first: without the time that the
+    workers need to start."""
+
+    def __init__(self, display: Display) -> None:
+        self._say = display.say
+        self._computed = self._left = 0
+        self._began: float | None = None
+        self._told: float | None = None
+
+    def __call__(self, computed: int, left: int) -> None:
+        if computed and self._began is None:
+            self._began = time.monotonic()
+        self._computed, self._left = computed, left
+
+    def left(self) -> str:
+        """To be added to the line of a run, now and then; the first time it is a line."""
+        from adamomentum_lab.progress import duration
+
+        now = time.monotonic()
+        if self._began is None or self._computed < 2 or now - self._began < 2:
+            return ""
+        if self._told is not None and now - self._told < 30:
+            return ""
+        first, self._told = self._told is None, now
+        seconds = (now - self._began) / (self._computed - 1) * self._left
+        if not first:
+            return f" (about {duration(seconds)} left)"
+        if seconds > 5:
+            self._say(f"The whole will take about {duration(now - self._began + seconds)}.")
+        return ""
 
 
 def _result(stage: str, run: Run, workload: Workload) -> str:

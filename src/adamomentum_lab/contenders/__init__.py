@@ -15,10 +15,10 @@ from typing import Any, Literal
 from torch.optim import Optimizer
 from torch.optim.optimizer import ParamsT
 
-from adamomentum_lab.contenders._grids import GRIDS, space
+from adamomentum_lab.contenders._grids import GRIDS, LOGARITHMIC, TUNABLE, space
 from adamomentum_lab.errors import LabError, unknown
 
-__all__ = ["GRIDS", "Contender", "get", "names", "space"]
+__all__ = ["GRIDS", "LOGARITHMIC", "TUNABLE", "Contender", "get", "names", "space"]
 
 # The order of the paper's tables.
 _PAPER = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,26 @@ class Job:
     origin: Origin
     folder: Path
     epochs: int | None = None
+    """Stop after so many; None is the whole run."""
     device: str = "cpu"
     devices: int = 1
     strategy: str = "auto"
     threads: int = 1
     checkpoint_seconds: float = 15.0
+
+
+def as_kept(job: Job, run: Run) -> Run:
+    """A run that came to the end of its job, as it is kept: `stopped` if more of it is left."""
+    return replace(run, status="stopped") if job.epochs and run.status == "done" else run
+
+
+def ended(job: Job, run: Run | None) -> bool:
+    """Whether what is kept of a run is all that the job asks for."""
+    if run is None:
+        return False
+    return run.status in ("done", "diverged") or (
+        job.epochs is not None and len(run.epochs) >= job.epochs
+    )
 
 
 def execute(

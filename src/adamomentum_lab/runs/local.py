@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.execute import BusyError, Job, execute
+from adamomentum_lab.runs.execute import BusyError, Job, as_kept, ended, execute
 from adamomentum_lab.runs.store import Run, Store
 
 ATTEMPTS = 2  # a worker may be killed for want of memory; twice on the same run is no accident
@@ -134,8 +134,9 @@ class Local:
                 if kind == "run" and content.status == "stopped":  # somebody ended the worker
                     waiting.append(job)
                 elif kind == "run":
-                    self.store.finish(content)
-                    finish(content)
+                    run = as_kept(job, content)
+                    self.store.finish(run)
+                    finish(run)
                 elif kind == "failed":
                     fail(job, content)
                     if len(results) >= ALIKE and {run.error for run in results.values()} == {
@@ -162,7 +163,7 @@ class Local:
 
     def _finished(self, job: Job) -> Run | None:
         known = self.store.get(job.spec)
-        return known if known is not None and known.status in ("done", "diverged") else None
+        return known if ended(job, known) else None
 
     def _free(self, wanted: int) -> Iterator[_Worker]:
         """Idle workers, new ones among them."""
