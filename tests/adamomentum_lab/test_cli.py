@@ -57,7 +57,7 @@ def usage_error(*args):
         (["race", "digits_mlp", "--tune", "gamma"], "there are lr, weight_decay, eps, betas, mom"),
         (["race", "digits_mlp", "--optimizers", "adam,sign", "--tune", "momentum"],
          "none of these optimizers has a setting 'momentum'; there are lr, weight_decay, eps"),
-        (["race", "digits_mlp", "--tune", "lr", "--trials", "0"], "with --trials 0; leave --tune out"),
+        (["race", "digits_mlp", "--tune", "lr", "--trials", "0"], "--trials 0; leave --tune out"),
         (["race", "digits_mlp", "--tune", "lr", "--protocol", "as-run"], "leave --tune out"),
         (["race", "digits_mlp", "--halving", "--trials", "0"], "leave --halving out"),
         (["race", "digits_mlp", "--search", "random", "--trials", "0"], "leave --search out"),

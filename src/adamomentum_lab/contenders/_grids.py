@@ -110,7 +110,7 @@ def space(
 
 def _elsewhere(name: str, kind: str) -> tuple[Any, ...]:
     if name == "final_lr":
-        # AdaBound ends as SGD with this lr (Luo et al. 2019, section 4), and the paper sets it
+        # AdaBound ends as SGD with this lr (Luo et al. 2019), and the paper sets it
         # "matching SGDM": it is searched where SGDM's lr is.
         rates = GRIDS[kind]["sgdm"]["lr"]
         return rates if len(rates) > 1 else _DECADES_OF_LR
