@@ -251,7 +251,7 @@ class _Pace:
         if not first:
             return f" (about {duration(seconds)} left)"
         if seconds > 5:
-            self._say(f"The whole will take about {duration(now - self._began + seconds)}.")
+            self._say(f"By the first runs, the rest will take about {duration(seconds)}.")
         return ""
 
 
