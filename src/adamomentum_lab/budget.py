@@ -15,7 +15,7 @@ class Budget:
     """Of one race. The same rule for every contender."""
 
     starts: dict[str, Settings]
-    """What each contender starts from."""
+    """What each contender starts from; in its trials, with what the grid holds fixed."""
     trials: dict[str, list[Settings]]
     """What is tried for each; fewer than `count` where there is no more to try."""
     spaces: dict[str, Space]
@@ -97,7 +97,7 @@ class Budget:
             "rungs": [asdict(rung) for rung in self.rungs] if self.count else [],
             "contenders": {
                 name: {
-                    "starts_from": start,
+                    "starts_from": (self.trials[name] or [start])[0],
                     "space": self.space_as_json(name),
                     "trials": self.trials[name],
                     "exhausted": name in self.exhausted,
