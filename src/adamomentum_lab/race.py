@@ -156,10 +156,12 @@ class Result:
             "seeds": race.seeds,
             "scale": race.scale,
             "protocol": race.protocol,
+            **({"search": race.search} if race.trials else {}),
+            **({"tune": ",".join(race.tune)} if race.tune else {}),
         }
         words = ["adamomentum", "race", race.workload if inside else str(file)]
         words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        return shlex.join(words)
+        return shlex.join(words + ["--halving"] * race.halving)
 
     @property
     def effects(self) -> list[Effect]:
