@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 from typer.testing import CliRunner
 
@@ -109,6 +110,47 @@ def test_it_is_the_loop_anyone_would_write():
     record = loop.outcome.epochs[0]["train"]
     assert record["loss"] == pytest.approx(float(totals[0]) / 4, rel=1e-5)
     assert record["d_loss"] == pytest.approx(float(totals[1]) / 4, rel=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+def test_in_every_precision_it_continues_bit_for_bit(precision, tmp_path):
+    """Where Fabric wraps the networks."""
+    workload = small(ema=0.9, ema_from=2)
+    workload.steps = {"smoke": 2}
+    fabric = Fabric(accelerator="cpu", devices=1, precision=precision)
+    whole = loop_of(workload, fabric=fabric)
+    whole.run()
+    updates = []
+    loop_of(
+        workload, tmp_path, fabric=fabric, on_update=updates.append, stopped=lambda: updates
+    ).run()
+    assert len(updates) == 1
+    resumed = loop_of(workload, tmp_path, fabric=fabric)
+    assert resumed.run().status == "done"
+    assert whole.outcome.epochs == resumed.outcome.epochs
+    assert same(whole._states(), resumed._states())
+
+
+def test_in_half_precision_the_average_moves_too(tmp_path):
+    """Of bfloat16's three digits, a decay of 0.9999 would change none."""
+    workload = small(ema=0.9999, ema_from=1)
+    fabric = Fabric(accelerator="cpu", devices=1, precision="bf16-true")
+    loop = loop_of(workload, tmp_path, fabric=fabric)
+    generator = loop.networks.generator
+    means = [param.detach().double() for param in generator.parameters()]
+
+    def follow(_):
+        for mean, param in zip(means, generator.parameters(), strict=True):
+            mean += 1e-4 * (param.detach() - mean)
+
+    loop.on_update = follow
+    loop.run(epochs=1)
+    assert next(generator.parameters()).dtype == torch.bfloat16
+    for ours, mean in zip(loop.average.parameters(), means, strict=True):
+        torch.testing.assert_close(ours.double(), mean, rtol=1e-5, atol=1e-7)
+    again = loop_of(workload, tmp_path, fabric=fabric)
+    again.run(epochs=1)
+    assert same(loop._states(), again._states())
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ class AdversarialLoop(Loop):
         self._generator_optimizer, self._discriminator_optimizer = optimizers
         self.average: nn.Module | None = None
         if self.workload.ema is not None:
-            self.average = copy.deepcopy(self.networks.generator).requires_grad_(False)
+            average: Any = copy.deepcopy(self.networks.generator)
+            if next(average.parameters()).dtype.itemsize < 4:
+                average = average.module.float()  # a half would round a decay of 0.9999 to 1
+            self.average = average.requires_grad_(False)
         self._start: dict[str, float] | None = None
 
     def _train_mode(self) -> None:
@@ -94,7 +97,10 @@ class AdversarialLoop(Loop):
         decay = self.workload.ema if done >= self.workload.ema_from else 0.0
         with torch.no_grad():
             ours: list[Tensor] = list(self.average.parameters())
-            theirs: list[Tensor] = list(self.networks.generator.parameters())
+            theirs = [
+                param.to(mean.dtype)
+                for mean, param in zip(ours, self.networks.generator.parameters(), strict=True)
+            ]
             torch._foreach_lerp_(ours, theirs, 1 - decay)
             buffers = self.networks.generator.buffers()
             for buffer, value in zip(self.average.buffers(), buffers, strict=True):
@@ -128,7 +134,13 @@ class AdversarialLoop(Loop):
         }
 
     def _load_states(self, state: dict[str, Any]) -> None:
-        self.networks.load_state_dict(state["networks"])
+        # Each by itself: Fabric's wrappers leave their own names out of what they save, and of what
+        # they load only where they are asked themselves.
+        for name, network in self.networks.named_children():
+            prefix = f"{name}."
+            weights = state["networks"].items()
+            its = {k.removeprefix(prefix): value for k, value in weights if k.startswith(prefix)}
+            network.load_state_dict(its)
         for (optimizer, _), its in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(its)
         if self.average is not None:
