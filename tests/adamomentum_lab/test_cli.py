@@ -91,6 +91,10 @@ def test_list():
     assert listed["contenders"]["adamomentum"]["defaults"]["eps"] == 1e-16
     assert listed["workloads"]["digits_cnn"]["target"]["mini"] == 97
     assert listed["scales"] == ["smoke", "mini", "full"]
+    scores = {"smoke": "fd-cnn", "mini": "fd-cnn", "full": "fid"}
+    assert listed["workloads"]["cifar10_dcgan"]["metric"] == scores
+    assert "fd-cnn, fid at full; epochs at smoke" in " ".join(text.split())
+    assert "97; epochs at smoke" in " ".join(text.split())
     for name in (*listed["contenders"], *listed["workloads"]):
         assert name in text
 

@@ -35,7 +35,7 @@ def list_(as_json: JsonOption = False) -> None:
             "workloads": {
                 name: {
                     "summary": (cls.__doc__ or "").strip(),
-                    "metric": cls.metric,
+                    "metric": {scale: cls(scale).metric for scale in workloads.SCALES},
                     "larger_is_better": cls.larger_is_better,
                     "target": {scale: cls(scale).target for scale in workloads.SCALES},
                     "epochs": dict(cls.epochs),
@@ -62,7 +62,9 @@ def list_(as_json: JsonOption = False) -> None:
     for name, cls in problems.items():
         lengths = ", ".join(str(cls.epochs[scale]) for scale in workloads.SCALES)
         target = "" if cls.target is None else f", target {cls.target:g}"
-        words = f"{cls.metric}{target}; epochs at smoke, mini, full: {lengths}"
+        at_full = cls("full").metric
+        metric = cls.metric if at_full == cls.metric else f"{cls.metric}, {at_full} at full"
+        words = f"{metric}{target}; epochs at smoke, mini, full: {lengths}"
         summary = " ".join((cls.__doc__ or "").split())
         table.add_row(name, f"{escape(summary)}\n[dim]{words}[/dim]")
     out.print(table)
