@@ -22,7 +22,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) -e '.[torch,optax,keras,lab,dev]'
+	$(PIP) -e '.[torch,optax,keras,lab,ray,dev]'
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed

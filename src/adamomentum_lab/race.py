@@ -261,8 +261,7 @@ def kept(race: Race, plan: Budget, store: Store) -> list[Run]:
     known = [
         (name, settings, TUNING_SEED) for name, tried in plan.trials.items() for settings in tried
     ] or [(name, start, seed) for name, start in plan.starts.items() for seed in race.final_seeds]
-    found = (store.get(race.spec(*one)) for one in known)
-    return [run for run in found if run is not None]
+    return list(store.get_all(race.spec(*one) for one in known).values())
 
 
 def hold(
@@ -409,7 +408,7 @@ def write(result: Result, folder: Path) -> None:
     metric = result.workload.metric
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "race.json").write_text(dumps(result.as_json(), indent=1) + "\n")
+        (folder / "race.json").write_text(dumps(result.as_json()) + "\n")
         with (folder / "ranking.csv").open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from adamomentum_lab.cli import app
+from adamomentum_lab.errors import LabError
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,8 @@ def usage_error(*args):
         (["race", "digits_mlp", "--scale", "tiny"], "there is no scale 'tiny'"),
         (["race", "digits_mlp", "--protocol", "as_run"], "did you mean 'as-run'?"),
         (["race", "digits_mlp", "--engine", "slurm"], "there is no engine 'slurm'"),
+        (["race", "digits_mlp", "--address", "10.0.0.1:6379"], "belong to --engine ray"),
+        (["race", "digits_mlp", "--engine", "ray", "--gpus-per-run", "2"], "less than or equal to 1"),
         (["race", "digits_mlp", "--protocol", "paper", "--trials", "3"], "--trials 0 is right"),
         (["race", "digits_mlp", "--tune", "lr,lrr"], "to tune 'lrr' (did you mean 'lr'?)"),
         (["race", "digits_mlp", "--tune", "gamma"], "there are lr, weight_decay, eps, betas, mom"),
@@ -73,6 +76,15 @@ def test_wrong_usage(args, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert sentence in usage_error(*args)
     assert not list(tmp_path.iterdir())
+
+
+def test_without_ray_its_extra_is_named(tmp_path, monkeypatch):
+    for name in ("ray", "adamomentum_lab.runs.ray"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "adamomentum_lab.runs.ray")
+    args = ["race", "digits_mlp", "--engine", "ray", "--runs", tmp_path]
+    with pytest.raises(LabError, match=r"--engine ray needs Ray: pip install 'adamomentum\[ray\]'"):
+        CliRunner().invoke(app, list(map(str, args)), catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", ["race", "train", "list", "bench"])

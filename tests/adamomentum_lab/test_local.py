@@ -6,7 +6,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.runs.execute import Job, execute
 from adamomentum_lab.runs.local import Local
 from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Store
+from adamomentum_lab.runs.store import Run, Store
 from adamomentum_lab.workloads import find
 from tests.adamomentum_lab.problems import write_problem
 
@@ -50,6 +50,22 @@ def test_many_runs_are_those_of_one_process(tmp_path):
     assert said == ["5 of 6 runs were finished before."]
     assert len(finished) == 5
     assert len(store.all()) == 6
+
+
+def test_finished_runs_cost_two_queries_and_no_worker(tmp_path):
+    store = Store(tmp_path / "runs")
+    jobs = jobs_of(store, tmp_path, "plain", range(200))
+    for job in jobs:
+        store.finish(Run(job.spec, "done", [{"epoch": 1}], [0.1]))
+    asked, finished = [], []
+    store._db.set_trace_callback(asked.append)
+    engine = Local(store, 2, lambda line: None)
+    runs = engine.run(jobs, on_run=finished.append)
+    assert runs == finished
+    assert [run.spec for run in runs] == [job.spec for job in jobs]
+    assert sum(text.startswith("SELECT") for text in asked) == 2
+    assert engine._running == []
+    assert [path.name for path in store.folder.iterdir() if path.is_dir()] == []
 
 
 def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(tmp_path):

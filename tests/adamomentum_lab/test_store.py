@@ -57,6 +57,30 @@ def test_what_was_written_is_read(tmp_path):
     assert [run.error for run in store.all()] == [None, "why"]
 
 
+def test_many_runs_are_read_at_once(tmp_path):
+    store = Store(tmp_path)
+    for seed in range(30):
+        store.finish(Run(spec(seed), "done", [record(1), record(2)], [0.1, 0.2], {"by": seed}))
+    asked = []
+    store._db.set_trace_callback(asked.append)
+    runs = store.get_all(spec(seed) for seed in (40, 7, 3, 7))
+    assert list(runs) == [spec(7).id, spec(3).id]
+    assert [run.machine for run in runs.values()] == [{"by": 7}, {"by": 3}]
+    assert runs[spec(7).id] == store.get(spec(7))
+    assert [run.spec.seed for run in store.all()] == list(range(30))
+    # However many there are: two for each of three calls, and a transaction about them.
+    assert [sum(text.startswith(word) for text in asked) for word in ("SELECT", "BEGIN")] == [6, 3]
+    assert store.get_all([]) == {}
+
+
+def test_what_is_only_asked_for_makes_no_folder(tmp_path):
+    store = Store(tmp_path)
+    store.folder_of(spec())
+    assert not store.folder_of(spec()).exists()
+    store.begin(spec(), {})
+    assert store.folder_of(spec()).is_dir()
+
+
 def _fill(folder, first):
     store = Store(folder)
     for seed in range(first, first + 20):

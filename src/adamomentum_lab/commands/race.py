@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from adamomentum_lab.budget import Budget
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import Race, Result
+    from adamomentum_lab.runs.local import Local
+    from adamomentum_lab.runs.ray import Ray
     from adamomentum_lab.runs.store import Run
     from adamomentum_lab.workloads import Workload
 
@@ -64,9 +67,19 @@ def race(
     ] = False,
     scale: ScaleOption = "mini",
     protocol: ProtocolOption = "fair",
-    engine: Annotated[str, typer.Option(help="local.")] = "local",
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Of a Ray cluster, as 10.0.0.1:6379; without, Ray runs here."),
+    ] = None,
+    cpus_per_run: Annotated[
+        float, typer.Option(min=0.01, help="Under Ray; threads too. May be a fraction.")
+    ] = 1.0,
+    gpus_per_run: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Under Ray. May be a fraction.")
+    ] = 0.0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time, a thread each; all cores.")
+        int | None, typer.Option(min=1, help="Runs at a time; as many as there is room for.")
     ] = None,
     runs: RunsOption = Path("runs"),
     tensorboard: Annotated[
@@ -85,14 +98,17 @@ def race(
     from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
     from adamomentum_lab.race import Race, budget, hold, kept, write
-    from adamomentum_lab.runs.local import Local
     from adamomentum_lab.runs.store import Store
     from adamomentum_lab.runs.tuning import SEARCHES
 
     origin = named(lambda: workloads.find(workload))
     rules = one_of("protocol", protocol, workloads.PROTOCOLS)
     size = one_of("scale", scale, workloads.SCALES)
-    one_of("engine", engine, ("local",))
+    one_of("engine", engine, ("local", "ray"))
+    if engine == "local" and (address or cpus_per_run != 1.0 or gpus_per_run):
+        raise typer.BadParameter(
+            "--address, --cpus-per-run and --gpus-per-run belong to --engine ray"
+        )
     paper = [name for name in contenders.names() if contenders.get(name).role == "paper"]
     cls = loaded(origin)
     stated = cls.settings.get(rules)  # under `paper`, those that the paper ran
@@ -131,7 +147,17 @@ def race(
     store = Store(runs)
     folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Display() as display, Local(store, jobs or os.cpu_count() or 1, display.say) as local:
+
+    def started(say: Callable[[str], None]) -> Local | Ray:
+        if engine == "local":
+            from adamomentum_lab.runs.local import Local
+
+            return Local(store, jobs or os.cpu_count() or 1, say)
+        from adamomentum_lab.runs.ray import Ray
+
+        return Ray(store, say, address, cpus_per_run, gpus_per_run, jobs)
+
+    with Display() as display, started(display.say) as pool:
         for line in _budget(what, plan, kept(what, plan, store)):
             display.say(line)
         parts = {name: plan.runs_of(name) for name in what.optimizers}
@@ -150,7 +176,7 @@ def race(
             display.fewer(count, optimizer)
 
         try:
-            result = hold(what, origin, store, local, on_run, pace, on_drop)
+            result = hold(what, origin, store, pool, on_run, pace, on_drop)
         except KeyboardInterrupt as error:
             raise StoppedError from error
         write(result, folder)

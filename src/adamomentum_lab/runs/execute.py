@@ -143,9 +143,12 @@ def _lock(folder: Path) -> Any:
         raise LabError(f"cannot write to {folder} ({error.strerror}).") from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         file.close()
         raise BusyError(f"another process is at work on the run in {folder}.") from error
+    except OSError as error:  # as on network disks that have no locks
+        file.close()
+        raise LabError(f"cannot lock {folder / 'lock'} ({error.strerror}).") from error
     return file
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from adamomentum_lab.workloads import Protocol, Scale
@@ -38,9 +39,10 @@ class Spec:
 
     def as_json(self) -> dict[str, Any]:
         """A dictionary that JSON can write."""
-        return {**asdict(self), "settings": {key: _plain(value) for key, value in self.settings}}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**plain, "settings": {key: _plain(value) for key, value in self.settings}}
 
-    @property
+    @functools.cached_property
     def id(self) -> str:
         """Of the whole specification; also the name of its folder."""
         text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,23 +53,27 @@ class Store:
             self._db.executescript(_SCHEMA)
 
     def folder_of(self, spec: Spec) -> Path:
-        """The run's own folder, made if need be."""
-        folder = self.folder / spec.id
-        with self._told():
-            folder.mkdir(exist_ok=True)
-        return folder
+        """The run's own folder; it is there once the run was begun."""
+        return self.folder / spec.id
 
     def get(self, spec: Spec) -> Run | None:
         """The run of this specification, if it was ever begun."""
-        return next(self._runs("WHERE id = ?", spec.id), None)
+        return self.get_all([spec]).get(spec.id)
+
+    def get_all(self, specs: Iterable[Spec]) -> dict[str, Run]:
+        """By their ids, the runs of these specifications that were ever begun, in their order."""
+        ids = [spec.id for spec in specs]
+        runs = self._runs("IN (SELECT value FROM json_each(?))", json.dumps(ids))
+        return {name: runs[name] for name in ids if name in runs}
 
     def all(self) -> list[Run]:
         """Every run, in the order of their last change."""
-        return list(self._runs("ORDER BY updated"))
+        return list(self._runs("IS NOT NULL").values())
 
     def begin(self, spec: Spec, machine: dict[str, Any]) -> None:
-        """Note that a run is under way; its epochs so far are kept."""
+        """Note that a run is under way, and make its folder; its epochs so far are kept."""
         with self._writing() as db:
+            self.folder_of(spec).mkdir(exist_ok=True)
             self._write_run(db, spec, "running", machine, None)
 
     def epoch(self, spec: Spec, record: dict[str, Any], seconds: float) -> None:
@@ -85,22 +89,31 @@ class Store:
             for record, seconds in zip(run.epochs, run.seconds, strict=True):
                 self._write_epoch(db, run.spec, record, seconds)
 
-    def _runs(self, clause: str, *values: Any) -> Iterator[Run]:
-        columns = "id, spec, status, error, machine"
-        with self._told():
-            rows = self._db.execute(f"SELECT {columns} FROM runs {clause}", values).fetchall()
-            for name, spec, status, error, machine in rows:
-                epochs = self._db.execute(
-                    "SELECT record, seconds FROM epochs WHERE run = ? ORDER BY epoch", (name,)
-                ).fetchall()
-                yield Run(
-                    Spec.from_json(json.loads(spec)),
-                    status,
-                    [json.loads(record) for record, _ in epochs],
-                    [seconds for _, seconds in epochs],
-                    json.loads(machine),
-                    error,
-                )
+    def _runs(self, which: str, *values: Any) -> dict[str, Run]:
+        """By their ids, all runs whose id is such; two queries, however many there are."""
+        epochs: dict[str, list[tuple[str, float]]] = {}
+        with self._told(), self._transaction("DEFERRED") as db:  # both see the same
+            rows = db.execute(
+                "SELECT id, spec, status, error, machine FROM runs "
+                f"WHERE id {which} ORDER BY updated",
+                values,
+            ).fetchall()
+            for name, record, seconds in db.execute(
+                f"SELECT run, record, seconds FROM epochs WHERE run {which} ORDER BY run, epoch",
+                values,
+            ):
+                epochs.setdefault(name, []).append((record, seconds))
+        return {
+            name: Run(
+                Spec.from_json(json.loads(spec)),
+                status,
+                [json.loads(record) for record, _ in epochs.get(name, ())],
+                [seconds for _, seconds in epochs.get(name, ())],
+                json.loads(machine),
+                error,
+            )
+            for name, spec, status, error, machine in rows
+        }
 
     def _write_run(
         self,
@@ -141,15 +154,19 @@ class Store:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._told():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+        with self._told(), self._transaction("IMMEDIATE") as db:
+            yield db
+
+    @contextlib.contextmanager
+    def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
+        self._db.execute(f"BEGIN {kind}")
+        try:
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -1,0 +1,288 @@
+"""The engine of a Ray cluster: the numbers of the local one, whatever dies."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.runs.execute import Job
+from adamomentum_lab.runs.local import Local
+from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.runs.store import Store
+from adamomentum_lab.workloads import find
+from tests.adamomentum_lab.problems import HEAD
+from tests.adamomentum_lab.test_cli import ROOT, command, without_machine
+from tests.adamomentum_lab.test_local import jobs_of
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'adamomentum[ray]'")
+
+from ray.cluster_utils import Cluster
+
+from adamomentum_lab.runs import ray as engines
+from adamomentum_lab.runs.ray import Ray
+
+pytestmark = [
+    pytest.mark.slow,
+    # Ray's own, of files and processes that it leaves to the end of the interpreter
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+# Its worker is killed once, in the second epoch.
+KILLED = """
+    updates_done = 0
+
+    def loss(self, model, batch):
+        import signal
+        mark = pathlib.Path(__file__).with_suffix(".died")
+        Problem.updates_done += 1
+        if Problem.updates_done == 10 and not mark.exists():
+            mark.write_text("")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(model, batch)
+"""
+SMALL = {"num_cpus": 2, "object_store_memory": engines.STORE_BYTES, "include_dashboard": False}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("RAY_ADDRESS", raising=False)
+        cluster = Cluster(initialize_head=True, head_node_args=SMALL)
+        yield cluster
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def connected(cluster):
+    with Ray(None, None, cluster.address) as engine:
+        yield engine
+
+
+@pytest.fixture
+def engine(connected, tmp_path):
+    """On a store of its own, and a list of what it says."""
+    connected.store, said = Store(tmp_path / "runs"), []
+    connected.say = said.append
+    connected.said = said
+    return connected
+
+
+def local(jobs, folder):
+    """The same jobs by the local engine, in another folder."""
+    store = Store(folder)
+    with Local(store, 2, pytest.fail) as engine:
+        return engine.run([replace(job, folder=store.folder_of(job.spec)) for job in jobs])
+
+
+def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
+    origin = find("digits_mlp")
+    specs = [
+        Spec.of(
+            {"lr": 1e-3},
+            workload=origin.name,
+            code=origin.code,
+            optimizer=name,
+            seed=1,
+            scale="smoke",
+            protocol="fair",
+        )
+        for name in ("adam", "adamomentum", "sgdm")
+    ]
+    store = engine.store
+    jobs = [Job(spec, origin, store.folder_of(spec)) for spec in specs]
+    # One more, of a user's file and a folder that the node cannot reach.
+    (far,) = jobs_of(store, tmp_path, "plain", [1])
+    jobs.append(replace(far, folder=tmp_path / "not there" / far.spec.id))
+    heard, finished = [], []
+    runs = engine.run(jobs, lambda job, record: heard.append(job.spec), finished.append)
+    assert [run.spec for run in runs] == [job.spec for job in jobs]
+    assert [run.epochs for run in runs] == [run.epochs for run in local(jobs, tmp_path / "local")]
+    assert [store.get(run.spec).epochs for run in runs] == [run.epochs for run in runs]
+    assert {run.status for run in store.all()} == {"done"}
+    assert len(finished) == 4
+    assert sorted(spec.optimizer for spec in heard) == sorted(
+        run.spec.optimizer for run in runs for _ in run.epochs
+    )
+    assert (runs[0].machine["engine"], runs[0].machine["threads"]) == ("ray", 1)
+    assert (jobs[0].folder / "last.ckpt").exists()
+    assert runs[3].machine["folder"].startswith(os.environ["XDG_CACHE_HOME"])
+    # Again costs nothing.
+    assert [run.epochs for run in engine.run(jobs)] == [run.epochs for run in runs]
+    assert engine.said == ["4 of 4 runs were finished before."]
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(engine, tmp_path):
+    file = tmp_path / "killed.py"
+    file.write_text(HEAD + KILLED)
+    origin = find(str(file))
+    (like,) = jobs_of(engine.store, tmp_path, "plain", [1])
+    spec = replace(like.spec, workload=origin.name, code=origin.code)
+    job = Job(spec, origin, engine.store.folder_of(spec), checkpoint_seconds=0)
+    (run,) = engine.run([job])
+    assert engine.said == ["adamomentum on killed, seed 1: its process ended; it is tried again."]
+    assert run.status == "done"
+    assert run.epochs == local([job], tmp_path / "local")[0].epochs
+
+
+def test_what_always_dies_or_fails_is_marked_while_the_others_go_on(engine, tmp_path):
+    problems = [("dies", [1]), ("raises", [1]), ("plain", [1, 2]), ("diverges", [1])]
+    jobs = [job for name, seeds in problems for job in jobs_of(engine.store, tmp_path, name, seeds)]
+    runs = engine.run(jobs)
+    assert [run.status for run in runs] == ["failed", "failed", "done", "done", "diverged"]
+    assert runs[0].error == "its process ended, 2 times."
+    line = next(
+        i for i, text in enumerate((tmp_path / "raises.py").read_text().splitlines(), 1)
+        if "raise" in text
+    )  # fmt: skip
+    assert runs[1].error == (
+        f"{tmp_path / 'raises.py'}:{line}: RuntimeError: this is the user's own fault"
+    )
+    assert [run.status for run in engine.store.get_all(job.spec for job in jobs).values()] == [
+        run.status for run in runs
+    ]
+
+
+def test_room_is_counted_by_the_node(connected):
+    def slots(cpus, gpus=0.0):
+        asking = Ray(None, None, cpus=cpus, gpus=gpus)
+        asking._look()
+        return asking._slots
+
+    assert [slots(0.1), slots(0.5), slots(1), slots(1.5), slots(2)] == [20, 4, 2, 1, 1]
+    with pytest.raises(LabError, match=r"no node .* has 3 CPU, .* have 2 CPU, 0 GPU.: fewer with"):
+        slots(3)
+    with pytest.raises(LabError, match=r"no node of the Ray cluster has 1 CPU and 0\.5 GPU"):
+        slots(1, 0.5)
+
+
+def race(folder, *more):
+    args = ["--optimizers", "adam,adamomentum", "--trials", "0", "--seeds", "2"]
+    return ["race", folder / "slow.py", *args, "--scale", "mini", "--json", *more]
+
+
+def started(*args, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-m", "adamomentum_lab.cli", *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+
+
+def wait_for(condition, process):
+    deadline = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def rows(folder, query):
+    with sqlite3.connect(f"file:{folder / 'runs.sqlite'}?mode=ro", uri=True) as db:
+        found = db.execute(query).fetchall()
+    db.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The race of the next two tests, by the local engine."""
+    folder = tmp_path_factory.mktemp("local")
+    jobs_of(Store(folder / "runs"), folder, "slow", [1])
+    fast = {**os.environ, "SECONDS_PER_UPDATE": "0"}
+    done = command(*race(folder), "--runs", folder / "runs", env=fast)
+    assert done.returncode == 0, done.stderr
+    return without_machine(json.loads(done.stdout))
+
+
+def test_a_driver_that_is_killed_starts_again(cluster, tmp_path, expected):
+    runs = tmp_path / "runs"
+    jobs_of(Store(runs), tmp_path, "slow", [1])
+    args = [*race(tmp_path), "--engine", "ray", "--address", cluster.address, "--runs", runs]
+    process = started(*args, SECONDS_PER_UPDATE="0.05")
+    # Two runs are done and two have begun.
+    done = "SELECT id, updated FROM runs WHERE status = 'done'"
+    wait_for(lambda: len(rows(runs, done)) == 2 and len(list(runs.glob("*/lock"))) > 2, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    before = rows(runs, done)
+    again = started(*args, SECONDS_PER_UPDATE="0.05")
+    out, err = again.communicate(timeout=300)
+    assert again.returncode == 0, err
+    assert f"{len(before)} of 4 runs were finished before." in err
+    assert without_machine(json.loads(out)) == expected
+    # Every run was finished once, and has each epoch once.
+    assert set(before) <= set(rows(runs, done))
+    assert rows(runs, "SELECT status, count(*) FROM runs GROUP BY status") == [("done", 4)]
+    assert rows(runs, "SELECT count(*) FROM epochs GROUP BY run") == [(4,)] * 4
+    assert rows(runs, "PRAGMA integrity_check") == [("ok",)]
+
+
+def test_an_interrupted_race_on_a_ray_of_its_own_continues(tmp_path, expected):
+    runs = tmp_path / "runs"
+    jobs_of(Store(runs), tmp_path, "slow", [1])
+    args = [*race(tmp_path), "--runs", runs]
+    process = started(*args, "--engine", "ray", "--jobs", "2", SECONDS_PER_UPDATE="0.1")
+    wait_for(lambda: len(list(runs.glob("*/lock"))) == 2, process)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert err.splitlines()[-1] == "interrupted; the same command continues"
+    assert "Traceback" not in err
+    assert len(list(runs.glob("*/last.ckpt"))) == 2
+    done = command(*args, env={**os.environ, "SECONDS_PER_UPDATE": "0"})
+    assert without_machine(json.loads(done.stdout)) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1 .*; `ray start --head` on one mach"),
+        ("127.0.0.1:99999999", "no Ray cluster answers"),
+        (
+            "nowhere",
+            "'nowhere' is no address of a Ray cluster; it is one as 10.0.0.1:6379",
+        ),
+        ("ray://127.0.0.1:10001", "is no address of a Ray cluster"),
+    ],
+)
+def test_a_wrong_address(address, sentence):
+    with pytest.raises(LabError, match=sentence), Ray(None, None, address):
+        pass
+
+
+def test_a_node_runs_the_drivers_code_or_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (job,) = jobs_of(Store(tmp_path / "runs"), tmp_path, "plain", [1])
+    content = job.origin.file.read_bytes()
+    parcel = engines._Parcel(job, content, {"ADAMOMENTUM_OF_A_TEST": "1"})
+    monkeypatch.delenv("ADAMOMENTUM_OF_A_TEST", raising=False)
+    assert engines._unpacked(parcel).origin == job.origin  # the same file is there
+    assert os.environ["ADAMOMENTUM_OF_A_TEST"] == "1"
+    job.origin.file.write_text("another problem, on this node")
+    here = engines._unpacked(parcel).origin
+    assert here.file.is_relative_to(tmp_path / "cache")
+    assert (here.file.read_bytes(), here.code) == (content, job.origin.code)
+    other = replace(job, origin=replace(job.origin, code="0123456789ab"))
+    with pytest.raises(LabError, match=r"code for plain differs\. Install the same on every node"):
+        engines._unpacked(replace(parcel, job=other))
+    with pytest.raises(LabError, match="code for digits_mlp differs"):
+        engines._origin(replace(find("digits_mlp"), code="0123456789ab"), None)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    lost = replace(job, folder=tmp_path / "not there")
+    with pytest.raises(LabError, match=r"cannot write to .* on "):
+        engines._unpacked(replace(parcel, job=lost))
