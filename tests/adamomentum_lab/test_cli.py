@@ -54,7 +54,7 @@ def usage_error(*args):
         (["race", "digits_mlp", "--protocol", "as_run"], "did you mean 'as-run'?"),
         (["race", "digits_mlp", "--engine", "slurm"], "there is no engine 'slurm'"),
         (["race", "digits_mlp", "--address", "10.0.0.1:6379"], "belong to --engine ray"),
-        (["race", "digits_mlp", "--engine", "ray", "--gpus-per-run", "2"], "less than or equal to 1"),
+        (["race", "digits_mlp", "--engine", "ray", "--gpus-per-run", "2"], "than or equal to 1"),
         (["race", "digits_mlp", "--protocol", "paper", "--trials", "3"], "--trials 0 is right"),
         (["race", "digits_mlp", "--tune", "lr,lrr"], "to tune 'lrr' (did you mean 'lr'?)"),
         (["race", "digits_mlp", "--tune", "gamma"], "there are lr, weight_decay, eps, betas, mom"),
