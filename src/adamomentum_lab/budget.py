@@ -70,8 +70,7 @@ class Budget:
             first, *later = self.rungs
             more = "".join(f", the best {rung.trials} to {rung.epochs}" for rung in later)
             found.append(
-                f"Halving, for each: {first.trials} trials up to epoch {first.epochs}{more}; "
-                "each of these is counted as a run below."
+                f"Halving, for each: {first.trials} trials up to epoch {first.epochs}{more}."
             )
         found += [
             f"{name}: {len(self.trials[name])} of {self.count} trials try all there is; nobody "

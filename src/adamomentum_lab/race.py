@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import inspect
 import json
-import shlex
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from adamomentum_lab import contenders, workloads
-from adamomentum_lab.analysis.effects import Effect, effects
-from adamomentum_lab.analysis.ranking import Row, edge_of, final, headline, ranking, validation_key
+from adamomentum_lab import contenders
+from adamomentum_lab.analysis.ranking import edge_of, final, ranking, validation_key
 from adamomentum_lab.analysis.sensitivity import sensitivity
 from adamomentum_lab.budget import Budget
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.output import dumps
+from adamomentum_lab.result import Result, Tuned
 from adamomentum_lab.runs import tuning
-from adamomentum_lab.runs.environment import environment
 from adamomentum_lab.runs.execute import Job
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run, Store
@@ -85,157 +79,10 @@ class Engine(Protocol):
         ...
 
 
-@dataclass
-class Tuned:
-    """How one contender was tuned."""
-
-    runs: list[Run]
-    """By trial, each as far as it was trained; `stopped` where others went on."""
-    chosen: int
-    """The index of the best on validation."""
-    space: dict[str, Any]
-    exhausted: bool
-    """Whether there was less to try than the budget allowed."""
-
-    @property
-    def epochs(self) -> int:
-        """What was spent, whether in this race or before."""
-        return sum(len(run.epochs) for run in self.runs)
-
-    def as_json(self, workload: Workload) -> dict[str, Any]:
-        """A dictionary that JSON can write; trials are numbered from 1."""
-        trials = [
-            {
-                "trial": i,
-                "settings": run.spec.as_json()["settings"],
-                "run": run.spec.id,
-                "status": run.status,
-                "epochs": len(run.epochs),
-                "validation": final(run, workload).get("validation"),
-            }
-            for i, run in enumerate(self.runs, 1)
-        ]
-        return {
-            "space": self.space,
-            "exhausted": self.exhausted,
-            "trials": trials,
-            "chosen": self.chosen + 1,
-            "epochs": self.epochs,
-        }
-
-
-@dataclass
-class Result:
-    """Who won, and every run."""
-
-    race: Race
-    rows: list[Row]
-    runs: list[tuple[str, Run]]
-    """With the stage of each: tuning or final."""
-    workload: Workload
-    file: Path
-    """That of the workload."""
-    tuned: dict[str, Tuned] = field(default_factory=dict)
-    """By contender; empty where nothing was tuned."""
-    rungs: tuple[tuning.Rung, ...] = ()
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What must be said with it."""
-        race, cls = self.race, type(self.workload)
-        return (*self.workload.caveats, *unstated(race.optimizers, cls, race.protocol))
-
-    @property
-    def command(self) -> str:
-        """What holds the same race again."""
-        race, file = self.race, self.file
-        inside = file.parent == Path(workloads.__file__).parent
-        options = {
-            "optimizers": ",".join(race.optimizers),
-            "trials": race.trials,
-            "seeds": race.seeds,
-            "scale": race.scale,
-            "protocol": race.protocol,
-            **({"search": race.search} if race.trials else {}),
-            **({"tune": ",".join(race.tune)} if race.tune else {}),
-        }
-        words = ["adamomentum", "race", race.workload if inside else str(file)]
-        words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        return shlex.join(words + ["--halving"] * race.halving)
-
-    @property
-    def effects(self) -> list[Effect]:
-        """What each change of the paper did, where the contenders that show it were raced."""
-        return effects(self.rows, self.workload, tuned=self.race.trials > 0)
-
-    def as_json(self) -> dict[str, Any]:
-        """The whole, as `adamomentum race --json` prints it."""
-        return {
-            "spec": asdict(self.race),
-            "workload": problem_as_json(self.workload),
-            "headline": headline(self.rows, self.workload),
-            "ranking": [row.as_json() for row in self.rows],
-            **({"tuning": self._tuning()} if self.tuned else {}),
-            "runs": [
-                {"stage": stage, "id": run.spec.id, **run_as_json(run, self.workload)}
-                for stage, run in self.runs
-            ],
-            "machine": {**environment("cpu"), "command": self.command},
-            **({"effects": list(map(asdict, found))} if (found := self.effects) else {}),
-            **({"caveats": self.caveats} if self.caveats else {}),
-        }
-
-    def _tuning(self) -> dict[str, Any]:
-        return {
-            "search": self.race.search,
-            "rungs": [asdict(rung) for rung in self.rungs],
-            "contenders": {name: own.as_json(self.workload) for name, own in self.tuned.items()},
-        }
-
-
-def problem_as_json(workload: Workload) -> dict[str, Any]:
-    """What a reader of results has to know of a workload, whose file may be gone by then."""
-    return {
-        "about": inspect.cleandoc(type(workload).__doc__ or "").split("\n\n")[0],
-        "metric": workload.metric,
-        "larger_is_better": workload.larger_is_better,
-        "target": workload.target,
-        "selection": workload.selection,
-        "epochs": type(workload).epochs[workload.scale],
-    }
-
-
-def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
-    """One run, as `adamomentum train --json` prints it."""
-    return {
-        "spec": run.spec.as_json(),
-        "status": run.status,
-        "epochs": run.epochs[:epochs],
-        "final": final(run, workload, epochs),
-        "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
-        **({"caveats": caveats} if (caveats := caveats_of(run.spec, workload)) else {}),
-        **({"error": run.error} if run.error else {}),
-    }
-
-
-def caveats_of(spec: Spec, workload: Workload) -> tuple[str, ...]:
-    """What must be said with a run."""
-    return (*workload.caveats, *unstated([spec.optimizer], type(workload), workload.protocol))
-
-
 def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[str, Any]:
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
     stated = workload.settings.get(protocol, {}).get(name, {})
     return {**contenders.get(name).defaults, **stated}
-
-
-def unstated(names: Iterable[str], workload: type[Workload], protocol: Rules) -> tuple[str, ...]:
-    """A caveat, where a protocol has settings of its own but not for all of these."""
-    stated = workload.settings.get(protocol, {})
-    lacking = [name for name in names if stated and name not in stated]
-    if not lacking:
-        return ()
-    return (f"no settings are known of {', '.join(lacking)} under {protocol}: their defaults",)
 
 
 def budget(race: Race, cls: type[Workload]) -> Budget:
@@ -340,7 +187,7 @@ def hold(
         if "lr" in plan.spaces[row.optimizer]:
             rates = [dict(run.spec.settings)["lr"] for run in tuned[row.optimizer].runs]
             row.edge = edge_of(row.settings["lr"], rates)
-    return Result(race, rows, staged, workload, origin.file, tuned, plan.rungs if tuned else ())
+    return Result(race, rows, staged, workload, origin.file, plan, tuned)
 
 
 class _Pace:
@@ -401,52 +248,3 @@ def _winner(tried: dict[int, Run], workload: Workload) -> int:
         return lost, 0 if lost else -len(tried[i].epochs), validation_key(tried[i], workload), i
 
     return min(tried, key=key)
-
-
-def write(result: Result, folder: Path) -> None:
-    """The ranking and every run, trials included, as CSV and JSON."""
-    metric = result.workload.metric
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "race.json").write_text(dumps(result.as_json()) + "\n")
-        with (folder / "ranking.csv").open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(
-                ["rank", "optimizer", f"test {metric}", "95% +/-", "seeds", "diverged", "failed",
-                 "difference", "difference 95% +/-", "p", "p after Holm", "Hedges' g",
-                 "permutation p", "could be missed", "verdict", "epochs to target",
-                 "steps to target", "seconds to target", "reached target", "ms per update",
-                 "settings"]
-            )  # fmt: skip
-            for row in result.rows:
-                gap, c = row.difference, row.comparison
-                to_target = (
-                    row.epochs_to_target, row.steps_to_target, row.machine["seconds_to_target"]
-                )  # fmt: skip
-                table.writerow(
-                    [row.rank, row.optimizer, row.score.mean, row.score.half, len(row.values),
-                     row.diverged, row.failed, gap and gap.mean, gap and gap.half,
-                     *((c.p, c.p_holm, c.effect, c.permutation, c.missed, c.verdict) if c else
-                       [None] * 6),
-                     *(estimate and estimate.mean for estimate in to_target), row.reached,
-                     row.machine["ms_per_update"], json.dumps(row.settings)]
-                )  # fmt: skip
-        with (folder / "runs.csv").open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(
-                ["stage", "optimizer", "seed", "status", "epoch", f"validation {metric}",
-                 f"test {metric}", "ms per update", "settings", "id"]
-            )  # fmt: skip
-            for stage, run in result.runs:
-                end = final(run, result.workload)
-                table.writerow(
-                    [stage, run.spec.optimizer, run.spec.seed, run.status, end.get("epoch"),
-                     end.get("validation", {}).get(metric),
-                     end.get("test", {}).get(metric) if stage == "final" else None,
-                     run.machine.get("ms_per_update"), json.dumps(run.spec.as_json()["settings"]),
-                     run.spec.id]
-                )  # fmt: skip
-    except OSError as error:
-        raise LabError(
-            f"cannot write to {folder} ({error.strerror}); the runs themselves are kept."
-        ) from error

@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from adamomentum_lab import contenders
 from adamomentum_lab.data.files import root
-from adamomentum_lab.race import base_settings, unstated
+from adamomentum_lab.race import base_settings
+from adamomentum_lab.result import unstated
 from adamomentum_lab.training.losses import smoothed_cross_entropy
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_lab.workloads import _cifar10, find

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from adamomentum_lab.analysis import curves, published, report
 from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race import Race, hold, write
+from adamomentum_lab.race import Race, hold
+from adamomentum_lab.result import write
 from adamomentum_lab.runs.store import Run, Store
 from adamomentum_lab.workloads import find
 from tests.adamomentum_lab.problems import HEAD

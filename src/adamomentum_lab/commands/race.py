@@ -27,7 +27,8 @@ from adamomentum_lab.commands import (
 if TYPE_CHECKING:
     from adamomentum_lab.budget import Budget
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, Result
+    from adamomentum_lab.race import Race
+    from adamomentum_lab.result import Result
     from adamomentum_lab.runs.local import Local
     from adamomentum_lab.runs.ray import Ray
     from adamomentum_lab.runs.store import Run
@@ -97,7 +98,8 @@ def race(
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, budget, hold, kept, write
+    from adamomentum_lab.race import Race, budget, hold, kept
+    from adamomentum_lab.result import write
     from adamomentum_lab.runs.store import Store
     from adamomentum_lab.runs.tuning import SEARCHES
 

@@ -62,7 +62,8 @@ def train(
     from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.output import dumps
     from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import base_settings, caveats_of, run_as_json
+    from adamomentum_lab.race import base_settings
+    from adamomentum_lab.result import caveats_of, run_as_json
     from adamomentum_lab.runs.execute import Job, execute
     from adamomentum_lab.runs.spec import Spec
     from adamomentum_lab.runs.store import Store

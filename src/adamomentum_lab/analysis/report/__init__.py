@@ -167,6 +167,10 @@ def _data(race: Race, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
     problem = race["workload"]
     mine = {name: [run for run in final if run["spec"]["optimizer"] == name] for name in names}
     carried = problem["selection"] == "validation"
+    raced = {
+        own["trials"][own["chosen"] - 1]["run"]
+        for own in race.get("tuning", {"contenders": {}})["contenders"].values()
+    }
     return {
         "name": race["name"],
         "metric": problem["metric"],
@@ -198,11 +202,11 @@ def _data(race: Race, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
             for row in race["ranking"]
             if row["sensitivity"]
         },
-        "runs": [_run(run, problem["metric"]) for run in race["runs"]],
+        "runs": [_run(run, problem["metric"], run["id"] in raced) for run in race["runs"]],
     }
 
 
-def _run(run: dict[str, Any], metric: str) -> dict[str, Any]:
+def _run(run: dict[str, Any], metric: str, chosen: bool) -> dict[str, Any]:
     """A run as the page shows it. Of a trial, test is not shown: it decided nothing."""
     trial = run["stage"] == "tuning"
     final = run.get("final") or {}
@@ -215,6 +219,7 @@ def _run(run: dict[str, Any], metric: str) -> dict[str, Any]:
     return {
         "id": run["id"],
         "stage": run["stage"],
+        "chosen": chosen,
         "optimizer": spec["optimizer"],
         "seed": spec["seed"],
         "status": run["status"],

@@ -236,7 +236,8 @@
         traces.push({ x: points.map((p) => p[0]), y: points.map((p) => p[1]), name: plain(name),
           legendgroup: name, mode: "lines", line: line(name), hoverinfo: "skip" });
         traces.push({ x: mine.map((run) => run.settings.lr), y: mine.map((run) => run.validation),
-          legendgroup: name, showlegend: false, mode: "markers", marker: { color: colour(name), size: 7 },
+          legendgroup: name, showlegend: false, mode: "markers", marker: { color: colour(name), size: mine.map((run) => (run.chosen ? 14 : 7)),
+            symbol: mine.map((run) => (run.chosen ? "star" : "circle")) },
           text: mine.map((run) => plain(settings(run))), hovertemplate: "%{y:.5g}<br>%{text}<extra>" + plain(name) + "</extra>" });
       }
       draw(find(".lr"), traces, {
@@ -268,7 +269,7 @@
         make("td", {}, run.stage === "tuning" ? "trial" : "final"),
         make("td", {}, run.optimizer),
         make("td", { class: "number" }, shown(run.seed)),
-        make("td", run.status === "done" ? {} : { class: "lost" }, run.status),
+        make("td", ["done", "stopped"].includes(run.status) ? {} : { class: "lost" }, run.status),
         make("td", { class: "number" }, shown(run.epoch)),
         make("td", { class: "number" }, shown(run.validation)),
         make("td", { class: "number" }, run.stage === "tuning" ? "" : shown(run.test)),
