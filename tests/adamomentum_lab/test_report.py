@@ -222,6 +222,7 @@ def test_sheets_are_embedded_and_damaged_ones_left_out(tmp_path):
     first = [run for stage, run in result.runs if stage == "final" and run.spec.seed == 1]
     for run in first:
         folder = tmp_path / run.spec.id
+        folder.mkdir()
         for name in ("sheet-0000", "sheet-0002", "sheet-0005", "interpolation"):
             Image.new("RGB", (8, 8), "red").save(folder / f"{name}.png")
     (tmp_path / first[0].spec.id / "sheet-0002.png").write_bytes(b"no picture")
