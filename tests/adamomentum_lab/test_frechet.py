@@ -180,6 +180,18 @@ class Asked(Pooled):
         return x[:, 0, 0, :1].float().expand(-1, n)
 
 
+class BytesAlone(Pooled):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dtype == torch.uint8, "no bytes"
+        return x[:, 0, 0, :1].float().expand(-1, self.number)
+
+
+class FloatsAlone(Pooled):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.dtype == torch.float32, "no floats"
+        return x[:, 0, 0, :1].expand(-1, self.number)
+
+
 @pytest.mark.parametrize("cls", [Pooled, Asked])
 def test_inception_is_the_users(cls, tmp_path, monkeypatch):
     monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
@@ -202,3 +214,14 @@ def test_without_inception_one_sentence_says_where_it_should_be(tmp_path, monkey
     (tmp_path / NAME).write_bytes(b"no network")
     with pytest.raises(LabError, match="cannot be used as the network of FID"):
         inception()
+    torch.jit.script(FloatsAlone(NUMBER)).save(tmp_path / NAME)
+    with pytest.raises(LabError, match=r"cannot be used as .*: no floats$"):
+        inception()
+
+
+def test_pictures_that_are_no_numbers_have_no_features(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    torch.jit.script(BytesAlone(NUMBER)).save(tmp_path / NAME)
+    found = inception()(torch.full((3, 3, 32, 32), math.nan))
+    assert found.shape == (3, NUMBER)
+    assert found.isnan().all()

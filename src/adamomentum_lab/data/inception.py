@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,9 @@ class Inception(nn.Module):
         self._asked = {"return_features": True} if "return_features" in names else {}
 
     def forward(self, images: Tensor) -> Tensor:
-        """The features."""
+        """The features; of floats, which are pictures that no bytes can hold, NaN."""
+        if images.is_floating_point():
+            return images.new_full((len(images), NUMBER), math.nan)
         result: Tensor = self.script(images, **self._asked)
         return result
 
@@ -48,7 +51,7 @@ def inception() -> Inception:
         network = Inception(load(file, map_location="cpu")).eval()
         with torch.no_grad():
             found = tuple(network(images.byte()).shape)
-    except (RuntimeError, TypeError, AttributeError) as error:
+    except (RuntimeError, TypeError, AttributeError, torch.jit.Error) as error:
         reason = str(error).strip().splitlines()[-1]
         raise LabError(f"{file} cannot be used as the network of FID: {reason}") from error
     if found != (2, NUMBER):
