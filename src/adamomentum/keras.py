@@ -154,8 +154,14 @@ class AdaMomentum(keras.optimizers.Optimizer):
         self.assign(self._v[i], v)
         if self.amsgrad:
             self.assign(self._v_max[i], v_max)
-        stepped = ops.cast(variable, dtype) - ops.cast(learning_rate, dtype) * direction
+        theta = ops.cast(variable, dtype)
+        if self.weight_decay is not None and self._use_weight_decay(variable):
+            direction = direction + self.weight_decay * theta
+        stepped = theta - ops.cast(learning_rate, dtype) * direction
         self.assign(variable, ops.cast(stepped, variable.dtype))
+
+    def _apply_weight_decay(self, variables: list[Any]) -> None:
+        """Leave it to `update_step`: Keras would round it on its own, before the step."""
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, as a dictionary that `from_config` takes."""

@@ -108,6 +108,39 @@ def test_weight_decay_exclusion():
     close(shrunk.numpy(), 0.95, rtol=1e-6)
 
 
+def test_weight_decay_is_not_rounded_away():
+    # 1 - lr * decay in float32 is wrong by 1e-8, which adds up: 4e-6 over these steps.
+    variable = keras.Variable(np.ones(2))
+    apply_walk(AdaMomentum(LR, weight_decay=DECAY), [variable], [np.zeros((300, 2))])
+    close(variable.numpy(), (1 - LR * DECAY) ** 300, rtol=1e-6)
+
+
+def test_weight_decay_of_nothing():
+    variable = keras.Variable(np.ones(2), name="bias")
+    optimizer = AdaMomentum(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    apply_walk(optimizer, [variable], [np.zeros((1, 2))])
+    close(variable.numpy(), 1)
+
+
+def test_half_precision_rounds_each_step_once():
+    variable = keras.Variable(starts()[0], dtype="bfloat16")
+    # A decay of about half the last digit, which would be lost if it were rounded on its own.
+    optimizer = AdaMomentum(1e-2, weight_decay=0.3)
+
+    def value():
+        return keras.ops.convert_to_numpy(keras.ops.cast(variable, "float32")).astype(np.float64)
+
+    oracle = Oracle(value(), lr=1e-2, weight_decay=0.3)
+    for g in gradients()[0][:30]:
+        g = keras.ops.cast(g, "bfloat16")
+        exact = oracle.step(keras.ops.convert_to_numpy(keras.ops.cast(g, "float32")))
+        optimizer.apply([g], [variable])
+        unit = np.spacing(np.abs(exact).astype(np.float32)) * 2.0**16
+        assert np.max(np.abs(value() - exact) / unit) <= 0.501
+        oracle.theta = value()
+
+
 def test_clipping_and_ema():
     clipped, scaled = keras.Variable(np.ones(2)), keras.Variable(np.ones(2))
     # An eps that counts: else the size of a constant gradient would not matter.
