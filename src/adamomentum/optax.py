@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, NamedTuple
 
 try:
@@ -55,8 +56,11 @@ def scale_by_adamomentum(
         A `optax.GradientTransformation` object.
     """
     betas_eps: list[Any] = [_checked(*pair) for pair in (("b1", b1), ("b2", b2), ("eps", eps))]
-    if mu_dtype is not None and not jnp.issubdtype(mu_dtype, jnp.floating):
-        raise ValueError(f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}.")
+    if mu_dtype is not None and not _floating(mu_dtype):
+        raise ValueError(
+            f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}; under "
+            f"optax.inject_hyperparams it has to be among the static_args."
+        )
     if amsgrad and rectify:
         raise ValueError(
             "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
@@ -95,7 +99,7 @@ def scale_by_adamomentum(
             dtype = v.dtype
             beta1, beta2, plus = (x if isinstance(x, float) else x.astype(dtype) for x in betas_eps)
             d, new_m, v, v_max = rule.direction(
-                g.astype(dtype),
+                jnp.asarray(g, dtype),
                 m.astype(dtype),
                 v,
                 count.astype(dtype),
@@ -210,7 +214,7 @@ def adamomentum(
         steps = [scale, *decay]
     else:
         # In half precision the sum would lose most of the decay.
-        widen = optax.stateless(lambda g, _: jax.tree.map(lambda x: x.astype(_wide(x)), g))
+        widen = optax.stateless(lambda g, _: jax.tree.map(lambda x: jnp.asarray(x, _wide(x)), g))
         steps = [widen, *decay, scale]
     return optax.chain(*steps, optax.scale_by_learning_rate(learning_rate))
 
@@ -220,9 +224,16 @@ def _wide(array: Any) -> Any:
     return jnp.promote_types(jnp.asarray(array).dtype, jnp.float32)
 
 
+def _floating(dtype: Any) -> bool:
+    try:
+        return not isinstance(dtype, jax.Array) and bool(jnp.issubdtype(dtype, jnp.floating))
+    except TypeError:
+        return False
+
+
 def _checked(name: str, value: Any) -> Any:
     """A number as a float, an array as it is: it may be traced, so that its value is not read."""
-    if isinstance(value, (int, float)):
+    if isinstance(value, Real):
         if not 0 <= value < (math.inf if name == "eps" else 1):
             where = "it must be finite and at least 0" if name == "eps" else "it lies in [0, 1)"
             raise ValueError(f"Invalid {name}: {value} ({where}).")

@@ -1,7 +1,6 @@
 """adamomentum.optax against the oracle, and in company: jit, schedules, wrappers, shards."""
 
 import doctest
-import io
 import os
 import subprocess
 import sys
@@ -193,6 +192,28 @@ def test_inject_hyperparams_does_not_round_b2_to_1():
     close(updates, -1e-2, rtol=1e-4)
 
 
+def test_inject_hyperparams_says_what_is_static():
+    # Optax takes the dtype for a schedule, and calls it.
+    with pytest.raises(ValueError, match=r"mu_dtype .* among the static_args"):
+        optax.inject_hyperparams(adamomentum)(1e-3, mu_dtype=jnp.bfloat16).init(jnp.ones(2))
+
+
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_numbers_are_parameters_too(decoupled):
+    optimizer = adamomentum(0.01, weight_decay=0.5, decoupled_weight_decay=decoupled)
+    updates, _ = optimizer.update({"x": 2.0}, optimizer.init({"x": 1.0}), {"x": 1.0})
+    oracle = Oracle(1.0, lr=0.01, weight_decay=0.5, decoupled_weight_decay=decoupled)
+    close(1 + updates["x"], oracle.step(2.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("params", [{}, {"none": None}, {"w": np.ones((0, 3))}], ids=str)
+def test_nothing_to_update(params):
+    optimizer = adamomentum(0.1, weight_decay=0.5, amsgrad=True)
+    updates, state = optimizer.update(params, optimizer.init(params), params)
+    assert jax.tree.structure(updates) == jax.tree.structure(params)
+    assert state[0].count == 1
+
+
 def test_multi_steps_is_the_step_of_the_mean():
     params = jnp.asarray(starts()[0], jnp.float32)
     walk = jnp.asarray(gradients()[0][:40], jnp.float32)
@@ -225,25 +246,28 @@ def test_complex_numbers_are_pairs_of_reals():
         close([number.real, number.imag], real, rtol=1e-5)
 
 
-def test_the_state_survives_a_file():
-    # As NumPy arrays, leaf by leaf: neither Orbax nor Flax is a dependency.
-    optimizer = adamomentum(LR, weight_decay=DECAY, amsgrad=True)
-    params = {"w": jnp.ones((2, 3)), "c": jnp.ones(2, jnp.complex64)}
+@pytest.mark.parametrize("amsgrad", [True, False])
+def test_the_state_survives_orbax(tmp_path, amsgrad):
+    orbax = pytest.importorskip("orbax.checkpoint")
+    optimizer = adamomentum(
+        optax.linear_schedule(LR, 0, 10), weight_decay=DECAY, amsgrad=amsgrad, mu_dtype=jnp.bfloat16
+    )
+    params = {"w": jnp.ones((2, 3)), "c": jnp.ones(2, jnp.complex64), "h": jnp.ones(2, jnp.float16)}
     state = optimizer.init(params)
     for _ in range(3):
         updates, state = optimizer.update(params, state, params)
         params = optax.apply_updates(params, updates)
-    leaves = jax.tree.leaves(state)
-    file = io.BytesIO()
-    np.savez(file, *leaves)
-    file.seek(0)
-    loaded = jax.tree.unflatten(jax.tree.structure(optimizer.init(params)), np.load(file).values())
-    for a, b in zip(
-        jax.tree.leaves(optimizer.update(params, state, params)),
-        jax.tree.leaves(optimizer.update(params, jax.tree.map(jnp.asarray, loaded), params)),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    with orbax.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "state", state)
+        checkpointer.wait_until_finished()
+        loaded = checkpointer.restore(tmp_path / "state", jax.eval_shape(optimizer.init, params))
+    assert jax.tree.structure(loaded) == jax.tree.structure(state)
+    pairs = [(state, loaded)]
+    pairs.append([optimizer.update(params, each, params) for each in (state, loaded)])
+    for both in pairs:
+        for a, b in zip(*map(jax.tree.leaves, both), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
 
 
 SHARDED = """
@@ -283,7 +307,9 @@ def test_moments_are_sharded_as_their_parameters():
         ({"b2": -0.1}, "Invalid b2"),
         ({"eps": -1e-8}, "Invalid eps"),
         ({"eps": float("nan")}, "Invalid eps"),
+        ({"b2": np.float32(1.5)}, "Invalid b2: 1.5"),
         ({"mu_dtype": "int32"}, "mu_dtype must be a floating-point dtype"),
+        ({"mu_dtype": "float33"}, "mu_dtype must be a floating-point dtype"),
         ({"b2": jnp.bfloat16(0.99)}, "b2 is bfloat16"),
     ],
     ids=str,
