@@ -26,6 +26,8 @@ from adamomentum import _traced, rule
 
 __all__ = ["AdaMomentum"]
 
+_EXCLUDED = "excluded_from_weight_decay"
+
 
 @keras.saving.register_keras_serializable(package="adamomentum")
 class AdaMomentum(keras.optimizers.Optimizer):
@@ -98,6 +100,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
         super().__init__(
             learning_rate=learning_rate, weight_decay=weight_decay, name=name, **kwargs
         )
+        self._excluded: list[str] = []
         self.beta_1 = float(beta_1)
         self.beta_2 = float(beta_2)
         self.epsilon = float(epsilon)
@@ -131,6 +134,14 @@ class AdaMomentum(keras.optimizers.Optimizer):
                     )
                 )
         return moments
+
+    def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
+        """Leave variables out of weight decay: these, and those with one of these in their name.
+
+        Call it before training. Names are saved with the model, variables are not.
+        """
+        super().exclude_from_weight_decay(var_list, var_names)
+        self._excluded = list(var_names or [])
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Update one variable and its moments."""
@@ -167,7 +178,19 @@ class AdaMomentum(keras.optimizers.Optimizer):
         """The arguments, as a dictionary that `from_config` takes."""
         config: dict[str, Any] = super().get_config()
         own = ("beta_1", "beta_2", "epsilon", "amsgrad", "nesterov", "rectify", "debias_momentum")
-        return config | {name: getattr(self, name) for name in own}
+        config |= {name: getattr(self, name) for name in own}
+        # Only where there are any, as __init__ does not take them.
+        return config | ({_EXCLUDED: self._excluded} if self._excluded else {})
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AdaMomentum:
+        """The optimizer of a dictionary that `get_config` returned."""
+        config = dict(config)
+        excluded = config.pop(_EXCLUDED, None)
+        optimizer: AdaMomentum = super().from_config(config, custom_objects)
+        if excluded:
+            optimizer.exclude_from_weight_decay(var_names=excluded)
+        return optimizer
 
 
 def _wide(variable: Any) -> str:
