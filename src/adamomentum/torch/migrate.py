@@ -22,6 +22,8 @@ _Class = TypeVar("_Class", bound="AdaMomentum")
 _LEFT = ("params", "param_names", "eps", "foreach", "fused")
 # AdaM3's state in our words. AdaBelief, from which that class descends, has the same keys.
 _ADAM3 = {"step": "step", "exp_avg": M, "exp_avg_var": V, "max_exp_avg_var": V_MAX}
+# What schedulers keep in groups, and continue from.
+_RATES = ("lr", "initial_lr", "max_lr", "min_lr")
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
@@ -85,7 +87,7 @@ def _group(
         )
     if translate_lr and "lr" not in options:
         factor = float(shrinkage(taken["betas"][0])) ** 0.5
-        for name in {"lr", "initial_lr"} & taken.keys():  # the second is a scheduler's
+        for name in taken.keys() & set(_RATES):
             taken[name] = taken[name] * factor
         if taken["decoupled_weight_decay"] and "weight_decay" not in options:
             taken["weight_decay"] = taken["weight_decay"] / factor
@@ -115,10 +117,10 @@ def _state(adams: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[
 def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Two groups of parameters, with `weight_decay` and without, for any torch optimizer.
 
-    Without are those of normalisation layers, what is called `bias`, and everything of fewer than
-    two dimensions: decay would not make these simpler, only smaller. Embeddings are decayed. Shared
-    parameters are listed once, frozen ones (requires_grad=False) not at all. Of FSDP1's flat
-    parameters nothing can be told: call this before wrapping, or use `fully_shard`.
+    Without are those of normalisation layers, what is called `bias` or `bias_...`, and everything
+    of fewer than two dimensions: decay would not make these simpler, only smaller. Embeddings are
+    decayed. Shared parameters are listed once, frozen ones (requires_grad=False) not at all. Of
+    FSDP1's flat parameters nothing can be told: call this before wrapping, or use `fully_shard`.
 
     Examples:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
@@ -130,11 +132,16 @@ def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any
             f"no_decay_groups takes a torch.nn.Module, but was given a {type(model).__name__}; "
             f"pass the model, not its parameters."
         )
+    for name, param in model.named_parameters():
+        if isinstance(param, nn.parameter.UninitializedParameter):
+            raise ValueError(
+                f"{name!r} has no shape yet; run a batch through the model before no_decay_groups."
+            )
     exempt = {
         id(param)
         for module in model.modules()
         for name, param in module.named_parameters(recurse=False)
-        if isinstance(module, _NORMS) or name == "bias" or param.ndim < 2
+        if isinstance(module, _NORMS) or f"{name}_".startswith("bias_") or param.ndim < 2
     }
     trained = [param for param in model.parameters() if param.requires_grad]
     return [

@@ -181,6 +181,23 @@ def test_a_schedule_continues():
     assert ours.param_groups[0]["lr"] == pytest.approx(1e-2 / 8 / FACTOR)
 
 
+def test_one_cycle_continues_at_the_translated_lr():
+    # The scheduler keeps its bounds in the groups, and reads them there when it is made again.
+    adam = torch.optim.AdamW([parameter(2)], lr=1e-2)
+    cycle = {"max_lr": 1e-2, "total_steps": 10, "cycle_momentum": False}
+    theirs = torch.optim.lr_scheduler.OneCycleLR(adam, **cycle)
+    for _ in range(3):
+        feed(adam, adam.param_groups[0]["params"], range(1))
+        theirs.step()
+    ours = AdaMomentum.from_adam(adam)
+    mine = torch.optim.lr_scheduler.OneCycleLR(ours, **cycle, last_epoch=theirs.last_epoch - 1)
+    for _ in range(6):
+        assert ours.param_groups[0]["lr"] == pytest.approx(adam.param_groups[0]["lr"] / FACTOR)
+        for optimizer, schedule in ((adam, theirs), (ours, mine)):
+            optimizer.step()
+            schedule.step()
+
+
 class Odd(nn.Module):
     """What a rule by shape or by name alone would get wrong."""
 
@@ -191,7 +208,7 @@ class Odd(nn.Module):
         self.norms = nn.ModuleList(
             [nn.BatchNorm1d(4), nn.GroupNorm(2, 4), nn.LayerNorm((4, 3)), nn.RMSNorm((4, 3))]
         )
-        self.attention = nn.MultiheadAttention(4, 2)
+        self.attention = nn.MultiheadAttention(4, 2, add_bias_kv=True)
         self.bias = nn.Parameter(torch.zeros(1, 4, 1))
         self.scale = nn.Parameter(torch.ones(()))
         self.frozen = nn.Linear(4, 4).requires_grad_(False)
@@ -214,3 +231,5 @@ def test_no_decay_groups():
     AdaMomentum(no_decay_groups(nn.Linear(2, 2, bias=False), 1e-2))  # one group is empty
     with pytest.raises(TypeError, match="given a generator; pass the model, not its parameters"):
         no_decay_groups(model.parameters(), 1e-2)
+    with pytest.raises(ValueError, match=r"'0.weight' has no shape yet; run a batch through"):
+        no_decay_groups(nn.Sequential(nn.LazyLinear(2)), 1e-2)
