@@ -234,10 +234,11 @@ def _floating(dtype: Any) -> bool:
 def _checked(name: str, value: Any) -> Any:
     """A number as a float, an array as it is: it may be traced, so that its value is not read."""
     if isinstance(value, Real):
+        value = float(value)
         if not 0 <= value < (math.inf if name == "eps" else 1):
             where = "it must be finite and at least 0" if name == "eps" else "it lies in [0, 1)"
             raise ValueError(f"Invalid {name}: {value} ({where}).")
-        return float(value)
+        return value
     value = jnp.asarray(value)
     if value.dtype.itemsize < 4:
         raise ValueError(
