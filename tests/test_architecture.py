@@ -5,9 +5,11 @@ import operator
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 SRC = Path(__file__).parents[1] / "src"
 LIBRARY = sorted((SRC / "adamomentum").rglob("*.py"))
@@ -154,6 +156,7 @@ def test_a_missing_host_names_the_extra(module, missing, words):
     [
         ("optax", "optax", {"torch", "keras", "tensorflow"}),
         ("keras", "keras", {"optax", "tensorflow"}),
+        ("torch", "torch", {"jax", "optax", "keras", "tensorflow"}),
     ],
 )
 def test_an_integration_loads_its_host_alone(module, host, others):
@@ -166,6 +169,32 @@ def test_an_integration_loads_its_host_alone(module, host, others):
     )
     assert status == 0, err
     assert out.strip() == "[] []"
+
+
+def required(package, extra=""):
+    """Names of what a package, as it is installed here, requires, and of what those do."""
+    found, todo = set(), [(package, extra)]
+    while todo:
+        name, extra = todo.pop()
+        try:
+            lines = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:  # of another platform, say
+            continue
+        for requirement in map(Requirement, lines):
+            marker, key = requirement.marker, requirement.name.lower().replace("_", "-")
+            if (marker is None or marker.evaluate({"extra": extra})) and key not in found:
+                found.add(key)
+                todo.append((key, ""))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("extra", "hosts"),
+    [("torch", {"torch"}), ("optax", {"jax", "optax"}), ("keras", {"keras"}), ("", set())],
+)
+def test_an_extra_brings_its_framework_alone(extra, hosts):
+    brought = required("adamomentum", extra)
+    assert brought & (FRAMEWORKS - {"numpy"}) == hosts
 
 
 def test_the_command_without_the_lab_names_the_extra():

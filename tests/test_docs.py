@@ -11,6 +11,13 @@ from adamomentum.torch import migrate, optimizer, settings
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# What a page needs beside torch; it is skipped where that is not installed.
+NEEDS = {
+    "jax": ["optax"],
+    "keras": ["keras"],
+    "hugging-face": ["transformers", "accelerate"],
+    "lightning": ["lightning"],
+}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -19,7 +26,12 @@ def pages_with_code():
 
 
 @pytest.mark.parametrize("page", pages_with_code(), ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # Lightning's
+@pytest.mark.filterwarnings("ignore:The .train_dataloader. does not have many workers")
+@pytest.mark.filterwarnings("ignore:GPU available but not used")
 def test_examples(page, tmp_path, monkeypatch):
+    for package in NEEDS.get(page.stem, []):
+        pytest.importorskip(package, reason=f"{page.name} needs {package}")
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
     scope = {"__name__": "__main__"}
