@@ -363,6 +363,18 @@ def test_a_race_by_the_papers_rules(tmp_path, protocol):
 
 
 @pytest.mark.slow
+def test_a_race_takes_what_train_has_done(tmp_path):
+    """So runs on several devices come into a race."""
+    file = write_problem(tmp_path)
+    args = ["--runs", tmp_path / "runs", "--scale", "smoke"]
+    done = command("train", file, "--optimizer", "adam", *args)
+    assert done.returncode == 0, done.stderr
+    done = command("race", file, "--optimizers", "adam", "--trials", "0", "--seeds", "1", *args)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 runs were finished before." in done.stderr
+
+
+@pytest.mark.slow
 def test_an_interrupted_race_continues(tmp_path):
     file = write_problem(tmp_path, "slow")
     args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "0", "--seeds", "1"]

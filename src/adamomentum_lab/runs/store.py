@@ -91,24 +91,26 @@ class Store:
 
     def _runs(self, which: str, *values: Any) -> dict[str, Run]:
         """By their ids, all runs whose id is such; two queries, however many there are."""
-        epochs: dict[str, list[tuple[str, float]]] = {}
+        records: dict[str, list[str]] = {}
+        seconds: dict[str, list[float]] = {}
         with self._told(), self._transaction("DEFERRED") as db:  # both see the same
             rows = db.execute(
                 "SELECT id, spec, status, error, machine FROM runs "
                 f"WHERE id {which} ORDER BY updated",
                 values,
             ).fetchall()
-            for name, record, seconds in db.execute(
+            for name, record, took in db.execute(
                 f"SELECT run, record, seconds FROM epochs WHERE run {which} ORDER BY run, epoch",
                 values,
             ):
-                epochs.setdefault(name, []).append((record, seconds))
+                records.setdefault(name, []).append(record)
+                seconds.setdefault(name, []).append(took)
         return {
             name: Run(
                 Spec.from_json(json.loads(spec)),
                 status,
-                [json.loads(record) for record, _ in epochs.get(name, ())],
-                [seconds for _, seconds in epochs.get(name, ())],
+                json.loads(f"[{','.join(records.get(name, ()))}]"),  # at once: half the time
+                seconds.get(name, []),
                 json.loads(machine),
                 error,
             )
