@@ -6,6 +6,7 @@ driver's files comes along with it, or is found under the same path.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import math
@@ -58,14 +59,18 @@ class _Flag:
     """An actor: whether the driver wants its workers to stop."""
 
     def __init__(self) -> None:
-        self._set = threading.Event()
+        self._event = asyncio.Event()
 
-    def raise_it(self) -> None:
-        self._set.set()
+    async def set(self) -> None:
+        """They shall."""
+        self._event.set()
 
-    def raised(self) -> None:
-        """Returns when it is."""
-        self._set.wait()
+    async def wait(self) -> bool:
+        """Whether they shall, as soon as they shall; after some seconds that they shall not, as
+        who asks may have ended since."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._event.wait(), timeout=5)
+        return self._event.is_set()
 
 
 def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
@@ -77,12 +82,12 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
     def work() -> None:
         try:
             job = _unpacked(parcel)
-        except LabError as error:
+        except (LabError, OSError) as error:
             messages.put(("failed", str(error), None))
         else:
             perform(job, messages.put, stopping.is_set)
 
-    raised = flag.raised.remote()
+    answer = flag.wait.remote()
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     while True:
@@ -101,8 +106,15 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
             continue
         if not alive:  # by SystemExit, for one
             return
-        if ray.wait([raised], timeout=0)[0]:  # also when the driver is gone, and the flag with it
-            stopping.set()
+        if not stopping.is_set() and ray.wait([answer], timeout=0)[0]:
+            try:
+                stop = ray.get(answer)
+            except exceptions.RayError:  # the driver is gone, and its flag with it
+                stop = True
+            if stop:
+                stopping.set()
+            else:
+                answer = flag.wait.remote()
 
 
 def _unpacked(parcel: _Parcel) -> Job:
@@ -121,21 +133,15 @@ def _origin(origin: Origin, content: bytes | None) -> Origin:
     """The same workload on this node, by the same code or not at all."""
     if content is None:
         here = workloads.find(origin.name)
+    elif origin.file.is_file() and origin.file.read_bytes() == content:
+        here = workloads.find(str(origin.file))
     else:
-        here = origin
-        try:
-            same = origin.file.read_bytes() == content
-        except OSError:
-            same = False
-        if not same:
-            file = _unpacked_file(origin)
-            _make(file.parent)
-            beside = file.with_name(f"{os.getpid()}.tmp")
-            beside.write_bytes(content)
-            beside.replace(file)
-            here = workloads.find(str(file))
-        else:
-            here = workloads.find(str(origin.file))
+        file = _unpacked_file(origin)
+        _make(file.parent)
+        beside = file.with_name(f"{os.getpid()}.tmp")
+        beside.write_bytes(content)
+        beside.replace(file)
+        here = workloads.find(str(file))
     if here.code != origin.code:
         raise LabError(
             f"adamomentum on {platform.node()} is not the one that started the race: its code for "
@@ -208,9 +214,8 @@ class Ray(Driver):
         self._task = ray.remote(
             num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0, num_returns="streaming"
         )(_work)
-        # It answers as many at once as there are runs, and needs no time for it.
-        flag: Any = ray.remote(num_cpus=0, max_concurrency=1000)(_Flag)
-        self._flag = flag.remote()
+        # As many may ask it at once as there are runs.
+        self._flag = ray.remote(num_cpus=0, max_concurrency=10_000)(_Flag).remote()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -278,7 +283,7 @@ class Ray(Driver):
         """Ask the workers to stop at their next update, with a checkpoint."""
         try:
             if self._running:
-                self._flag.raise_it.remote()
+                self._flag.set.remote()
             end = time.monotonic() + 20
             while self._running and time.monotonic() < end:
                 for task in ray.wait(list(self._running), timeout=0.5)[0]:
@@ -299,7 +304,7 @@ def _next(task: Any) -> Message:
     except exceptions.NodeDiedError:
         return "died", "its node was lost", None
     except exceptions.RayTaskError as error:  # it could not even begin, as without the package
-        return "failed", f"{type(error.cause).__name__}: {error.cause}", None
+        return "failed", str(error).strip().splitlines()[-1], None
     except exceptions.RayError as error:
         return "died", f"{type(error).__name__}: {str(error).splitlines()[0]}", None
     return message
