@@ -92,8 +92,12 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
     thread.start()
     while True:
         alive = thread.is_alive()
-        with contextlib.suppress(queue.Empty):
+        try:
             kind, content, more = messages.get(timeout=0.2)
+        except queue.Empty:
+            if not alive:  # by SystemExit, for one
+                return
+        else:
             if kind == "run":
                 content.machine |= {"engine": "ray", "node": platform.node()}
             elif kind == "failed":  # told by the name that the user knows
@@ -101,11 +105,7 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
                 content = content.replace(str(here), str(parcel.job.origin.file))
             yield kind, content, more
             if kind != "epoch":
-                thread.join()  # the lock of the run is gone before the driver hears the next
                 return
-            continue
-        if not alive:  # by SystemExit, for one
-            return
         if not stopping.is_set() and ray.wait([answer], timeout=0)[0]:
             try:
                 stop = ray.get(answer)
