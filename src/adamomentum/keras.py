@@ -140,6 +140,8 @@ class AdaMomentum(keras.optimizers.Optimizer):
 
         Call it before training. Names are saved with the model, variables are not.
         """
+        if isinstance(var_names, str):  # whose letters Keras would look for
+            raise TypeError(f"var_names is a list of strings; pass [{var_names!r}].")
         super().exclude_from_weight_decay(var_list, var_names)
         self._excluded = list(var_names or [])
 

@@ -108,6 +108,11 @@ def test_weight_decay_exclusion():
     close(shrunk.numpy(), 0.95, rtol=1e-6)
 
 
+def test_one_name_is_not_a_list_of_letters():
+    with pytest.raises(TypeError, match=r"var_names is a list of strings; pass \['bias'\]"):
+        AdaMomentum(weight_decay=0.5).exclude_from_weight_decay(var_names="bias")
+
+
 def test_weight_decay_is_not_rounded_away():
     # 1 - lr * decay in float32 is wrong by 1e-8, which adds up: 4e-6 over these steps.
     variable = keras.Variable(np.ones(2))
