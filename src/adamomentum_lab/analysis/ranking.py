@@ -224,7 +224,8 @@ def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:
     if worse := by_verdict.get("better"):
         said.append(f"{OURS} is worse than {_names(worse)}.")
     if same := by_verdict.get("no difference detected"):
-        said.append(f"Between {OURS} and {_names(same, 'or')} no difference was detected.")
+        whom = "any of the others" if len(same) == len(rows) - 1 > 2 else _names(same, "or")
+        said.append(f"Between {OURS} and {whom} no difference was detected.")
     if others := by_verdict.get("not comparable"):
         said.append(f"{_names(others)} cannot be compared with {OURS}, since runs were lost.")
     return said

@@ -178,6 +178,7 @@ def _data(race: Race, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "target": problem["target"],
         "carried": carried,
         "optimizers": names,
+        "order": race["spec"]["optimizers"],
         "curves": [
             {
                 "split": split,

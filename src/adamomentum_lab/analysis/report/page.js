@@ -8,8 +8,7 @@
   const dashes = ["solid", "dash", "dot", "dashdot"];
   const PAGE = 20; // rows of the table of runs that are shown at once
   const isDark = window.matchMedia("(prefers-color-scheme: dark)");
-  const every = [...new Set(data.races.flatMap((race) => race.optimizers))].sort((a, b) =>
-    (b === "adamomentum") - (a === "adamomentum"));
+  const every = [...new Set(["adamomentum", ...data.races.flatMap((race) => race.order)])];
 
   const colour = (name) => {
     const place = every.indexOf(name);
