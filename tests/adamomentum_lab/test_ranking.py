@@ -306,6 +306,11 @@ def test_the_headline(scores, said):
     assert headline(raced(**scores), workload()) == said
 
 
+def test_a_headline_among_equals_is_short():
+    said = headline(raced(adam=NEAR, adamomentum=GOOD, sgdm=NEAR, yogi=NEAR), workload())
+    assert said.endswith("Between adamomentum and any of the others no difference was detected.")
+
+
 def test_the_best_of_many_is_judged_among_every_two():
     rows = raced(adam=GOOD, sgdm=NEAR, yogi=POOR)
     assert "with 5 seeds" in headline(rows, workload())
