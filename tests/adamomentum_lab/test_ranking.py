@@ -1,9 +1,11 @@
 """Tuning budgets and rankings, on numbers worked by hand."""
 
+import io
 import json
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from adamomentum_lab import contenders
@@ -17,7 +19,7 @@ from adamomentum_lab.analysis.ranking import (
     validation_key,
 )
 from adamomentum_lab.analysis.statistics import Estimate
-from adamomentum_lab.analysis.table import number, settings_in_words, statements
+from adamomentum_lab.analysis.table import number, ranking_table, settings_in_words, statements
 from adamomentum_lab.output import dumps
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run
@@ -326,3 +328,18 @@ def test_statements_fit_a_page():
     assert "What the paper's changes do" in lines
     assert "\n- adam is worse than adamomentum:" in lines
     assert "What the paper" not in statements(rows, [], workload())
+
+
+def test_eighty_columns_cut_no_number_off():
+    seeds = range(1, 11)
+    finals = {
+        name: [run_of(name, s, (90.0 + s, 85.0 + s), (98.0, 96.0 + s / 7 + i)) for s in seeds]
+        for i, name in enumerate(("adamomentum", "adamomentum-rectified", "adam-translated"))
+    }
+    for runs in finals.values():
+        runs[0].epochs.pop()  # one that misses the target
+    console = Console(width=80, file=io.StringIO())
+    console.print(ranking_table(ranking(finals, workload()), workload()))
+    text = console.file.getvalue()
+    assert "\u2026" not in text
+    assert "(9/10)" in text

@@ -64,14 +64,14 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("optimizer", no_wrap=True)
-    for heading in (f"test {workload.metric}", "difference", _target(workload), "ms/update"):
+    for heading in (f"test {workload.metric}", "difference", _target(workload), "ms"):
         table.add_column(heading, justify="right", no_wrap=True)
     lost = []
     for row in rows:
         to_target = row.epochs_to_target
         reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
         if 0 < row.reached < len(row.values):
-            reached += f" ({row.reached} of {len(row.values)})"
+            reached += f" ({row.reached}/{len(row.values)})"
         ms = row.machine.get("ms_per_update")
         table.add_row(
             str(row.rank),
