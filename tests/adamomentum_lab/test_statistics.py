@@ -192,6 +192,33 @@ def test_shift_scale_order_and_direction_do_not_matter(data, ours):
             assert d.verdict == swap.get(a.verdict, a.verdict)
 
 
+@pytest.mark.parametrize("scale", [1e-318, 1e-200, 1e200, 1e306])
+def test_scores_of_any_size(scale):
+    # A perplexity is up to exp(700); squares of such numbers are none.
+    ours, adam, same = [1.0, 2.0, 3.0], [2.0, 5.0, 3.5], [2.0, 3.0, 4.0]
+    plain = compare(ours, {"adam": adam, "same": same}, "x", False)
+    huge = compare(
+        [scale * x for x in ours],
+        {"adam": [scale * x for x in adam], "same": [scale * x for x in same]},
+        "x",
+        False,
+    )
+    for a, b in zip(plain, huge, strict=True):
+        assert (b.test, b.verdict) == (a.test, a.verdict)
+        assert b.p == pytest.approx(a.p, rel=1e-3)
+        assert b.difference.mean == pytest.approx(scale * a.difference.mean, rel=1e-3)
+    assert huge[0].effect == pytest.approx(plain[0].effect, rel=1e-3)
+    assert huge[0].difference.half == pytest.approx(scale * plain[0].difference.half, rel=1e-3)
+    assert huge[0].missed == pytest.approx(scale * plain[0].missed, rel=1e-3)
+
+
+def test_one_run_that_exploded():
+    found = one([60.0, 61.0, 62.0], [60.0, 61.0, math.exp(700)])
+    assert found.verdict == "no difference detected"
+    assert found.p == pytest.approx(0.4226, abs=1e-4)  # t = 1
+    assert Estimate.of([1.7e308, 1.7e308]) == Estimate(1.7e308, 0.0, 2)
+
+
 def test_a_permutation_test_only_where_it_can_reject():
     chance = random.Random(0)
 
@@ -232,6 +259,14 @@ def test_an_interval_without_0_that_is_no_difference_is_explained():
     assert "0.08 to 0.60, which leaves out 0, but p = 0.15 after Holm's correction for 7" in (
         found.sentence
     )
+
+
+def test_an_interval_is_not_rounded_to_0_where_there_is_a_difference():
+    # t(0.975, 2) = 4.3027: half is 2.4841, and the lower end is 0.0029.
+    found = one([0.0, 0.0, 0.0], [1.487, 2.487, 3.487])
+    assert found.verdict == "better"
+    assert "2.5 higher (95 % interval 0.003 to 5.0, p = 0.05, 3 seeds)" in found.sentence
+    assert "(95 % interval 2.0 to 7.0," in one([0.0] * 3, [3.487, 4.487, 5.487]).sentence
 
 
 def test_one_seed():
@@ -294,7 +329,8 @@ def test_the_same_difference_with_every_seed():
     assert len({b - a for a, b in zip(ours, adam, strict=True)}) > 1
     few = one(ours, adam)
     assert (few.test, few.p, few.verdict) == ("sign flips", 2 / 32, "no difference detected")
-    assert few.difference == Estimate(pytest.approx(-0.3), 0.0, 5)
+    # Without variation a t-interval would have no width, and contradict the p.
+    assert few.difference == Estimate(pytest.approx(-0.3), None, 5)
     assert few.sentence == (
         "adam's test accuracy was 0.3 lower than adamomentum's with each of 5 seeds, by the same "
         "amount; so few do not show a difference (p = 0.062 by flips of signs)."

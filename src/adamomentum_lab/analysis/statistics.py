@@ -48,8 +48,10 @@ class Estimate:
             return cls(math.nan, None, n)
         if n < 2:
             return cls(values[0] if values else None, None, n)
-        half = special.stdtrit(n - 1, 0.975) * statistics.stdev(values) / math.sqrt(n)
-        return cls(statistics.fmean(values), float(half), n)
+        unit = _unit(values)
+        values = [value / unit for value in values]
+        half = float(special.stdtrit(n - 1, 0.975)) * statistics.stdev(values) / math.sqrt(n)
+        return cls(unit * statistics.fmean(values), unit * half, n)
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,14 @@ def _numbers(scores: Scores) -> list[float | None]:
     return [s if s is not None and math.isfinite(s) else None for s in scores]
 
 
+def _unit(values: Iterable[float]) -> float:
+    """A power of two as large as the largest of these: in it, squares and sums are never too large
+    or too small to be written."""
+    largest = max(map(abs, values), default=0.0)
+    # One less than its exponent, which may be too large to be written, and not below the smallest.
+    return math.ldexp(1.0, max(-1073, math.frexp(largest)[1] - 1)) if largest else 1.0
+
+
 def _tested(pair: Pair, comparisons: int) -> Comparison:
     """A pair before the correction, and before it is put into words."""
     if len(pair.base_scores) != len(pair.other_scores):
@@ -214,9 +224,10 @@ def _tested(pair: Pair, comparisons: int) -> Comparison:
         for a, b in zip(_numbers(pair.base_scores), _numbers(pair.other_scores), strict=True)
         if a is not None and b is not None
     ]
-    differences = [b - a for a, b in both]
+    unit = _unit(value for two in both for value in two)
+    differences = [b / unit - a / unit for a, b in both]
     n = len(differences)
-    rounding = _ROUNDING * max((abs(value) for two in both for value in two), default=0.0)
+    rounding = _ROUNDING * max((abs(value) / unit for two in both for value in two), default=0.0)
     same = n > 0 and max(differences) - min(differences) <= rounding
     if same:
         mean = statistics.fmean(differences)
@@ -226,7 +237,7 @@ def _tested(pair: Pair, comparisons: int) -> Comparison:
         base=pair.base,
         other=pair.other,
         n=n,
-        difference=Estimate.of(differences),
+        difference=_in_units(Estimate.of(differences), unit, same),
         comparisons=comparisons,
         test=None,
         p=None,
@@ -256,8 +267,16 @@ def _tested(pair: Pair, comparisons: int) -> Comparison:
         test="paired t",
         p=p,
         effect=_factor(n - 1) * mean / deviation if n > 2 else None,
-        missed=detectable(n, LEVEL / comparisons) * deviation,
+        missed=unit * detectable(n, LEVEL / comparisons) * deviation,
     )
+
+
+def _in_units(estimate: Estimate, unit: float, same: bool) -> Estimate:
+    """The estimate times its unit; without an interval where all values are the same, for it would
+    have no width and deny the chance that the test allows for."""
+    mean = None if estimate.mean is None else unit * estimate.mean
+    half = None if estimate.half is None or (same and mean) else unit * estimate.half
+    return Estimate(mean, half, estimate.n)
 
 
 def _permutation(differences: list[float], comparisons: int) -> tuple[float | None, str | None]:

@@ -76,7 +76,7 @@ def of_comparison(c: Comparison, metric: str, seeds: int, base_lost: int, other_
     low, high = sorted([abs(mean - half), abs(mean + half)])
     said = (
         f"{c.other} is {c.verdict} than {c.base}: its {metric} is {amount(abs(mean), half)} "
-        f"{_direction(mean)} (95 % interval {amount(low, half)} to {amount(high, half)}, "
+        f"{_direction(mean)} (95 % interval {_end(low, half)} to {amount(high, half)}, "
         f"{p}{_corrected(c)}, {c.n} seeds)."
     )
     if c.permutation_holm is not None and c.permutation_holm > 0.05:
@@ -87,7 +87,17 @@ def of_comparison(c: Comparison, metric: str, seeds: int, base_lost: int, other_
 
 
 def _interval(mean: float, half: float) -> str:
-    return f"{amount(mean - half, half)} to {amount(mean + half, half)}"
+    leaves_out_0 = abs(mean) > half
+    low, high = (
+        _end(end, half) if leaves_out_0 else amount(end, half) for end in (mean - half, mean + half)
+    )
+    return f"{low} to {high}"
+
+
+def _end(value: float, half: float) -> str:
+    """An end of an interval that leaves out 0; never rounded to it."""
+    text = amount(value, half)
+    return f"{value:.1g}" if float(text) == 0 else text
 
 
 def _corrected(c: Comparison) -> str:
