@@ -412,6 +412,22 @@ def test_when_every_run_fails_it_is_said(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_a_users_file_prints_is_no_result(tmp_path):
+    file = write_problem(tmp_path)
+    text = file.read_text() + (
+        "\n    def __init__(self, *args):\n"
+        "        print('made')\n        super().__init__(*args)\n"
+        "\n    @property\n    def caveats(self):\n"
+        "        print('asked')\n        return ()\n"
+    )
+    file.write_text(text)
+    args = ["--optimizers", "adam", "--trials", "0", "--seeds", "1", "--scale", "smoke", "--json"]
+    done = command("race", file, *args, "--runs", tmp_path / "runs")
+    assert json.loads(done.stdout)["headline"].startswith("adam has the best")
+    assert "made" in done.stderr
+
+
+@pytest.mark.slow
 def test_a_diverging_contender_is_ranked_last(tmp_path):
     file = write_problem(tmp_path)
     text = file.read_text() + (

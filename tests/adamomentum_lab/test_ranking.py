@@ -219,6 +219,14 @@ def test_a_row_has_its_comparison():
     assert all(row.comparison is None for row in raced(adam=POOR, sgdm=GOOD))
 
 
+def test_equal_means_share_a_rank():
+    rows = raced(adam=POOR, sgdm=GOOD, yogi=GOOD[::-1], adamomentum=POOR[::-1])
+    assert [row.rank for row in rows] == [1, 1, 3, 3]
+    assert "adamomentum is number 3 of 4." in headline(rows, workload())
+    rows = raced(adam=[None, 98.0], sgdm=[98.0, 98.0], yogi=[None, None], sign=[None, None])
+    assert [row.rank for row in rows] == [1, 2, 3, 3]
+
+
 def test_steps_and_seconds_to_the_target():
     run = run_of("adam", 1, (90, 1), (97, 1), (99, 1), (99, 1))
     run.seconds[:] = [1.0, 2.0, 4.0, 8.0]

@@ -150,6 +150,31 @@ def test_what_the_page_says(tmp_path):
         assert sentence.replace("'", "&#39;") in text
 
 
+def test_numbers_agree_with_the_sentences(tmp_path):
+    result = raced(tmp_path, problem(tmp_path))
+    file = next(tmp_path.glob("races/*/race.json"))
+    race = json.loads(file.read_text())
+    row = next(row for row in race["ranking"] if row["comparison"])
+    row["comparison"]["p_holm"] = 0.0504  # which is above the level, and must not look like it
+    file.write_text(json.dumps(race))
+    assert '<td class="number">0.0504</td>' in "".join(made(tmp_path).read_text().split("\n"))
+    assert report._probability(0.0001) == "< 0.001"
+    assert report._probability(1.0) == "1"
+    assert report._interval({"mean": 97.2222, "half": None}) == "97.222"
+    assert report._interval({"mean": 97.2222, "half": 0.0}) == "97.222 ± 0"
+    assert report._interval({"mean": 0.5234, "half": 0.32}, sign=True) == "+0.52 ± 0.32"
+    assert result.rows
+
+
+def test_what_was_not_tuned_is_not_called_tuned(tmp_path):
+    raced(tmp_path, problem(tmp_path), trials=0)
+    text = made(tmp_path).read_text()
+    assert "Nothing was tuned; test was read at the epoch that validation chose." in text
+    assert "was tuned with the same number of runs" not in text
+    assert "luck of tuning" not in text
+    assert "was tuned with the same number of runs" in published.protocol("fair", "", 3)[0]
+
+
 def test_trials_keep_their_test_scores_to_themselves(tmp_path):
     raced(tmp_path, problem(tmp_path))
     runs = data_of(made(tmp_path))["races"][0]["runs"]
@@ -188,6 +213,57 @@ def test_a_damaged_race(tmp_path, content, sentence):
         report.load(tmp_path)
 
 
+def _parts(value, path=()):
+    """Where all the parts of a JSON value are."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*path, key)
+        if isinstance(item, (dict, list)):
+            yield from _parts(item, (*path, key))
+
+
+@pytest.mark.parametrize("harm", ["gone", "a word", "a number", "null"])
+def test_a_race_that_lacks_something_is_named_or_shown(tmp_path, harm):
+    raced(tmp_path / "one", problem(tmp_path), names=("adam", "adamomentum"), seeds=2)
+    file = next(tmp_path.glob("one/races/*/race.json"))
+    whole = file.read_text()
+    sample = random.Random(harm).sample(sorted(_parts(json.loads(whole)), key=str), 25)
+    for path in [("spec",), ("ranking",), ("runs", 0), ("ranking", 0, "comparison"), *sample]:
+        race = part = json.loads(whole)
+        for key in path[:-1]:
+            part = part[key]
+        if harm == "gone":
+            del part[path[-1]]
+        else:
+            part[path[-1]] = {"a word": "word", "a number": 7, "null": None}[harm]
+        file.write_text(json.dumps(race))
+        told = str(file)
+        try:
+            report.page(report.load(tmp_path / "one"), tmp_path / "one")
+        except LabError as error:
+            told = str(error)
+        assert str(file) in told, path
+
+
+def test_the_race_at_fault_is_named_among_others(tmp_path):
+    for name in ("one", "two"):
+        raced(tmp_path, problem(tmp_path, name))
+    file = sorted(tmp_path.glob("races/*/race.json"))[1]
+    race = json.loads(file.read_text())
+    del race["headline"]
+    file.write_text(json.dumps(race))
+    with pytest.raises(LabError, match=f"{file.parent.name}/race.json was written by another"):
+        made(tmp_path)
+
+
+def test_a_page_needs_a_file(tmp_path):
+    raced(tmp_path, problem(tmp_path))
+    for out in (tmp_path, "."):
+        result = CliRunner().invoke(app, ["report", "--runs", str(tmp_path), "--out", str(out)])
+        assert isinstance(result.exception, LabError)
+        assert "is a folder; --out names a file, such as" in str(result.exception)
+
+
 def test_runs_outside_of_races_are_counted(tmp_path):
     origin = problem(tmp_path)
     raced(tmp_path, origin)
@@ -209,6 +285,20 @@ def test_profiles_over_workloads(tmp_path):
     assert sorted(profile["workloads"]) == ["one", "three", "two"]
     # 80 per cent is reached by all but yogi in the last epoch of four: 95 * 3/4 < 80.
     assert profile["scores"] == {"adam": 1.0, "sgdm": 1.0, "yogi": 0.0}
+
+
+def test_of_several_races_of_a_workload_the_best_tuned_counts(tmp_path):
+    origins = [problem(tmp_path, name) for name in ("one", "two")]
+    for origin in origins:
+        raced(tmp_path, origin, lambda spec: 95.0)
+    assert not data_of(made(tmp_path))["profile"]["several"]
+    for seeds in range(5, 9):  # nobody reaches the target without tuning
+        raced(tmp_path, origins[0], lambda spec: 60.0, trials=0, seeds=seeds)
+    profile = data_of(made(tmp_path))["profile"]
+    assert profile["several"]
+    assert profile["scores"]["adam"] == 1.0
+    text = (tmp_path / "page.html").read_text()
+    assert "Of several races of a workload the one with the most trials" in text
 
 
 def test_a_single_workload_has_no_profile(tmp_path):
@@ -367,6 +457,14 @@ class TestInABrowser:
         assert page.locator("dialog[open]").count() == 0
         focused = page.evaluate("document.activeElement.dataset.optimizer")
         assert focused == "adamomentum"  # where the reader was
+
+    def test_what_was_not_in_view_is_printed(self, visit, tmp_path):
+        raced(tmp_path, problem(tmp_path))
+        page = visit(made(tmp_path))
+        assert page.locator(".best .main-svg").count() == 0
+        page.pdf()
+        assert page.locator(".best .main-svg").count() > 0
+        assert page.locator(".lr .main-svg").count() > 0
 
     def test_the_table_of_runs_is_filtered(self, visit, tmp_path):
         raced(tmp_path, problem(tmp_path), seeds=10)

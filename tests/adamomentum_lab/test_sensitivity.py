@@ -80,3 +80,13 @@ def test_nothing_tried_or_all_lost():
     found = sensitivity(lost, WORKLOAD)["adam"]
     assert (found.decades, found.expected_best) == (None, [None, None, None])
     assert found.note is not None
+
+
+def test_trials_that_trained_for_different_times_are_not_compared():
+    tried = [
+        trial("adam", 0.1, 90.0, status="stopped"),
+        trial("adam", 0.01, 90.0, status="stopped"),
+        trial("adam", 0.001, 91.0),
+    ]
+    found = sensitivity(tried, WORKLOAD)["adam"]
+    assert (found.decades, found.note) == (None, "trials were stopped at different epochs")

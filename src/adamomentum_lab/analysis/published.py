@@ -91,11 +91,12 @@ PAPER: dict[str, Published] = {
 _WORDS = {
     "fair": """Every optimizer was tuned with the same number of runs on validation data; test was
         read at the epoch that validation chose, over seeds that tuned nothing.""",
-    "paper": """The settings are those the paper states. Nothing was tuned here, and the last epoch
-        is reported.""",
-    "as-run": """As the authors' published scripts do it, errors included: for comparison with their
-        numbers, not for a verdict.""",
+    "paper": """The settings are those the paper states, and the defaults where it states none.
+        Nothing was tuned here, and the last epoch is reported.""",
+    "as-run": """As the authors' published scripts do it where they are known, errors included: for
+        comparison with their numbers, not for a verdict.""",
 }
+_UNTUNED = "Nothing was tuned; test was read at the epoch that validation chose."
 _FLAWS: dict[str, tuple[str, ...]] = {
     "fair": (
         "Weight decay has the form each optimizer is known by, coupled or decoupled.",
@@ -107,6 +108,7 @@ _FLAWS: dict[str, tuple[str, ...]] = {
         Adam's steps at the same lr.""",
     ),
 }
+_FLAWS_UNTUNED = (_FLAWS["fair"][0], "Defaults may suit one optimizer better than another here.")
 _FLAWS_AS_RUN: dict[str, tuple[str, ...]] = {
     "cifar10_vgg": ("Adam has no weight decay, all others have.",),
     "cifar10_resnet": ("Adam has no weight decay, all others have.",),
@@ -121,10 +123,12 @@ _FLAWS_AS_RUN: dict[str, tuple[str, ...]] = {
 }
 
 
-def protocol(name: str, workload: str) -> tuple[str, list[str]]:
+def protocol(name: str, workload: str, trials: int) -> tuple[str, list[str]]:
     """What a protocol is, in words, and its known flaws on a workload."""
-    flaws = _FLAWS.get(name, ())
+    words, flaws = _WORDS[name], _FLAWS.get(name, ())
+    if name == "fair" and not trials:
+        words, flaws = _UNTUNED, _FLAWS_UNTUNED
     if name == "as-run":
         known = (found for start, found in _FLAWS_AS_RUN.items() if workload.startswith(start))
         flaws = next(known, ())
-    return " ".join(_WORDS[name].split()), [" ".join(flaw.split()) for flaw in flaws]
+    return " ".join(words.split()), [" ".join(flaw.split()) for flaw in flaws]

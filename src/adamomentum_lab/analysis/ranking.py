@@ -59,6 +59,7 @@ class Row:
     """Updates; None of runs that were recorded without their number."""
     reached: int = 0
     rank: int = 0
+    """The same of those whose means are the same."""
     edge: str | None = None
     """Whether the chosen lr is the "largest", "smallest" or "only one" of those tried."""
     sensitivity: Sensitivity | None = None
@@ -89,7 +90,7 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
 
     rows.sort(key=key)
     for i, row in enumerate(rows):
-        row.rank = i + 1
+        row.rank = rows[i - 1].rank if i and _tie(row, rows[i - 1]) else i + 1
     return rows
 
 
@@ -197,8 +198,9 @@ def _best(first: Row, tied: list[Row], metric: str) -> str:
 
 def _tie(row: Row, with_row: Row) -> bool:
     a, b = row.score.mean, with_row.score.mean
-    lost = row.values.count(None) == with_row.values.count(None)
-    return lost and a is not None and b is not None and math.isclose(a, b, rel_tol=1e-12)
+    if row.values.count(None) != with_row.values.count(None):
+        return False
+    return a == b if a is None or b is None else math.isclose(a, b, rel_tol=1e-12)
 
 
 def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:

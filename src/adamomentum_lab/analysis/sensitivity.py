@@ -70,7 +70,9 @@ def sensitivity(
         ]
         good = [p.lr for p in points if p.best is not None and abs(p.best - best) <= room]
         note = None
-        if len(points) < FEWEST:
+        if any(run.status == "stopped" for run in tried):
+            note = "trials were stopped at different epochs"
+        elif len(points) < FEWEST:
             note = f"fewer than {FEWEST} learning rates were tried"
         elif not good:
             note = f"no learning rate came within {within:.0%} of the best of all"

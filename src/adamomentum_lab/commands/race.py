@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -177,15 +179,18 @@ def race(
         def on_drop(optimizer: str, count: int) -> None:
             display.fewer(count, optimizer)
 
-        try:
-            result = hold(what, origin, store, pool, on_run, pace, on_drop)
-        except KeyboardInterrupt as error:
-            raise StoppedError from error
-        write(result, folder)
+        # Standard output is for results; a user's file may print.
+        with contextlib.redirect_stdout(sys.stderr):
+            try:
+                result = hold(what, origin, store, pool, on_run, pace, on_drop)
+            except KeyboardInterrupt as error:
+                raise StoppedError from error
+            told = result.as_json() if as_json else None
+            write(result, folder)
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
-    if as_json:
-        typer.echo(dumps(result.as_json()))
+    if told is not None:
+        typer.echo(dumps(told))
     else:
         _show(result, folder)
 

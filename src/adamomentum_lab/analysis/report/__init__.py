@@ -64,21 +64,45 @@ def _read(file: Path) -> Race:
     try:
         race: Race = json.loads(file.read_text())
         whole = race.keys() >= {"spec", "workload", "ranking", "runs", "machine"}
-    except (OSError, ValueError, AttributeError) as error:
+        whole = whole and all(
+            isinstance(race["spec"].get(key), str)
+            for key in ("workload", "scale", "protocol", "code")
+        )
+        whole = whole and all(isinstance(run["id"], str) for run in race["runs"])
+    except (KeyError, TypeError):
+        whole = False
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise LabError(
             f"{file} cannot be read ({error}); the command of its race writes it anew."
         ) from error
     if not whole:
-        raise LabError(
-            f"{file} was written by another version; the command of its race writes it anew, and "
-            "finished runs are not repeated."
-        )
+        raise _foreign(file)
     race["name"] = file.parent.name
     return race
 
 
+def _foreign(file: Path) -> LabError:
+    return LabError(
+        f"{file} was written by another version, or changed; the command of its race writes it "
+        "anew, and finished runs are not repeated."
+    )
+
+
 def page(races: Sequence[Race], folder: Path) -> str:
     """The whole page."""
+    from jinja2 import TemplateError
+
+    try:
+        return _page(races, folder)
+    except (LookupError, TypeError, ValueError, AttributeError, TemplateError) as error:
+        for race in races if len(races) > 1 else ():
+            page([race], folder)  # which of them it is
+        if len(races) > 1:
+            raise
+        raise _foreign(folder / "races" / races[0]["name"] / "race.json") from error
+
+
+def _page(races: Sequence[Race], folder: Path) -> str:
     from plotly.offline import get_plotlyjs
 
     views = [_view(race, folder) for race in races]
@@ -87,7 +111,7 @@ def page(races: Sequence[Race], folder: Path) -> str:
     data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
     return render(
         (_HERE / "page.html").read_text(),
-        {"interval": _interval, "setting": _setting},
+        {"interval": _interval, "setting": _setting, "probability": _probability},
         css=(_HERE / "page.css").read_text(),
         # Only these scripts run, whatever the page's data may contain.
         policy=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
@@ -107,8 +131,14 @@ def _interval(estimate: dict[str, Any], sign: bool = False) -> str:
     """Such as 97.32 ± 0.21."""
     mean, half = estimate["mean"], estimate["half"]
     plus = "+" if sign and mean > 0 else ""
-    text = f"{plus}{wording.amount(mean, half)}"
+    # Without an uncertainty, as many digits as tell two ranks apart.
+    text = f"{plus}{wording.amount(mean, half) if half else f'{mean:.5g}'}"
     return text if half is None else f"{text} ± {wording.amount(half, half)}"
+
+
+def _probability(p: float) -> str:
+    """As the sentences have it: never rounded across the level."""
+    return wording.probability(p).removeprefix("p ").removeprefix("= ")
 
 
 def _setting(value: Any) -> str:
@@ -133,7 +163,7 @@ def _view(race: Race, folder: Path) -> dict[str, Any]:
     """What the page says of a race, and under `data` what it draws."""
     spec, problem = race["spec"], race["workload"]
     paper = published.PAPER.get(spec["workload"])
-    words, flaws = published.protocol(spec["protocol"], spec["workload"])
+    words, flaws = published.protocol(spec["protocol"], spec["workload"], spec["trials"])
     final = [run for run in race["runs"] if run["stage"] == "final"]
     for row in race["ranking"]:
         row["unscored"] = row["values"].count(None) - row["diverged"] - row["failed"]
@@ -300,7 +330,8 @@ def _profile(races: Sequence[Race]) -> dict[str, Any] | None:
     them never reaches it. (Epochs and updates have the same ratios.)
     """
     groups: dict[tuple[str, str], dict[str, Race]] = {}
-    for race in races:
+    # Of several races of a workload the last stays: most trials, then most seeds.
+    for race in sorted(races, key=lambda race: (race["spec"]["trials"], race["spec"]["seeds"])):
         if race["workload"]["target"] is not None:
             spec = race["spec"]
             groups.setdefault((spec["protocol"], spec["scale"]), {})[spec["workload"]] = race
@@ -316,12 +347,18 @@ def _profile(races: Sequence[Race]) -> dict[str, Any] | None:
             else None
             for row in race["ranking"]
         }
-        for workload, race in found.items()
+        for workload, race in sorted(found.items())
     }
     return {
         "protocol": protocol,
         "scale": scale,
-        "workloads": list(found),
+        "workloads": sorted(found),
+        "several": len(found)
+        < sum(
+            (race["spec"]["protocol"], race["spec"]["scale"]) == (protocol, scale)
+            and race["workload"]["target"] is not None
+            for race in races
+        ),
         **_short(asdict(profiles(measures))),
     }
 
