@@ -14,7 +14,10 @@ from adamomentum_lab.errors import LabError
 
 def dumps(value: Any, indent: int | None = None) -> str:
     """JSON as its standard has it: what is not a finite number becomes null."""
-    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False)
+    except ValueError:  # going through all of it first would take half the time of many runs
+        return json.dumps(_plain(value), indent=indent, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:
