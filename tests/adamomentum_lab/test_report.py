@@ -458,6 +458,17 @@ class TestInABrowser:
         focused = page.evaluate("document.activeElement.dataset.optimizer")
         assert focused == "adamomentum"  # where the reader was
 
+    def test_nothing_offers_to_send_the_data_away(self, visit, tmp_path):
+        raced(tmp_path, problem(tmp_path))
+        page = visit(made(tmp_path))
+        drawn(page, ".curves")
+        offered = page.locator(".curves .modebar-btn").evaluate_all(
+            "all => all.map(one => one.dataset.title ?? one.ariaLabel)"
+        )
+        assert "Pan" in offered
+        assert not [name for name in offered if "hare" in name or "loud" in name]
+        assert page.evaluate("document.querySelector('.curves')._context.plotlyServerURL") == ""
+
     def test_what_was_not_in_view_is_printed(self, visit, tmp_path):
         raced(tmp_path, problem(tmp_path))
         page = visit(made(tmp_path))

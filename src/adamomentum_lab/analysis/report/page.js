@@ -68,8 +68,11 @@
       yaxis: { ...axis, ...more.yaxis },
     };
   };
-  const draw = (place, traces, more) =>
-    Plotly.react(place, traces, layout(place, more), { displaylogo: false, responsive: true });
+  // Left to itself, Plotly offers to send the data to its makers, and reads $...$ as mathematics.
+  const config = {
+    displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "", typesetMath: false,
+  };
+  const draw = (place, traces, more) => Plotly.react(place, traces, layout(place, more), config);
   // A plot is drawn when it comes into view: a page of many races opens at once.
   const watcher = new IntersectionObserver((entries) => {
     for (const entry of entries) {
