@@ -123,6 +123,9 @@ def test_a_trial_is_chosen_by_validation_alone():
     lost = run_of("adam", 0, (99, 99), status="diverged")
     problem = workload()
     assert min([bad, good, lost], key=lambda run: validation_key(run, problem)) is good
+    strange = run_of("adam", 0, (96, 99))
+    strange.epochs[0]["validation"]["loss"] = float("nan")
+    assert min([strange, good], key=lambda run: validation_key(run, problem)) is good
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 13])

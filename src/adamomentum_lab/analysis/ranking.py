@@ -33,8 +33,11 @@ def validation_key(run: Run, workload: Workload) -> tuple[float, float]:
     scores = final(run, workload).get("validation")
     if scores is None:
         return (math.inf, math.inf)
-    metric = scores[workload.metric]
-    return (-metric if workload.larger_is_better else metric, scores.get("loss", 0.0))
+    metric, loss = scores[workload.metric], scores.get("loss", 0.0)
+    return (
+        -metric if workload.larger_is_better else metric,
+        math.inf if math.isnan(loss) else loss,
+    )
 
 
 @dataclass
