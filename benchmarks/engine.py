@@ -1,11 +1,11 @@
 """What an engine costs: time of a run that takes next to none, and of many runs that are done.
 
-    python benchmarks/engine.py [overhead [RUNS]]
+    python benchmarks/engine.py [overhead [RUNS [UPDATES]]]
     python benchmarks/engine.py load [RUNS]
 
 `overhead` sends runs of one update each through the local engine and through a Ray on this machine,
-with one worker and with two, after a first round that starts the workers. `busy` is the part of it
-that a run needs anyway, in this process. `load` fills a store with runs of 15 epochs and times what
+with one worker and with two, after a first round that starts the workers; more updates show how
+throughput grows with workers. `busy` is the part of it that a run needs anyway, in this process. `load` fills a store with runs of 15 epochs and times what
 a race does with it that finds all of them finished.
 """
 
@@ -27,18 +27,19 @@ from adamomentum_lab.runs.local import Local
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run, Store
 
-NEXT_TO_NOTHING = """
+FEW_UPDATES = """
 import torch
 from torch import nn
 from adamomentum_lab import Classification, Data
 
-class NextToNothing(Classification):
-    '''One update of one layer.'''
+class FewUpdates(Classification):
+    '''Some updates of one layer.'''
     epochs = {"smoke": 1, "mini": 1, "full": 1}
+    batch = 2
 
     def data(self):
-        split = (torch.ones(4, 2), torch.tensor([0, 1, 0, 1]))
-        return Data(split, split, split)
+        two = (torch.ones(2, 2), torch.tensor([0, 1]))
+        return Data((two[0].repeat(UPDATES, 1), two[1].repeat(UPDATES)), two, two)
 
     def model(self):
         return nn.Linear(2, 2)
@@ -56,9 +57,9 @@ def spec_of(origin, optimizer, settings, seed):
     return Spec.of(settings, optimizer=optimizer, seed=seed, **about)
 
 
-def overhead(folder: Path, count: int) -> None:
-    file = folder / "next_to_nothing.py"
-    file.write_text(NEXT_TO_NOTHING)
+def overhead(folder: Path, count: int, updates: int) -> None:
+    file = folder / "few_updates.py"
+    file.write_text(FEW_UPDATES.replace("UPDATES", str(updates)))
     origin = workloads.find(str(file))
 
     def jobs_in(store, seeds):
@@ -72,7 +73,9 @@ def overhead(folder: Path, count: int) -> None:
 
     execute(Job(spec_of(origin, "adam", {"lr": 1e-3}, -1), origin, folder))
     alone = seconds_of(in_this_process) / count
-    print(f"{count} runs; busy {1e3 * alone:.1f} ms a run, in one process without an engine\n")
+    print(
+        f"{count} runs of {updates} updates; busy {1e3 * alone:.1f} ms a run, without an engine\n"
+    )
     print("| engine | workers | ms a run | runs a second | to one worker |")
     print("| --- | --- | --- | --- | --- |")
 
@@ -89,7 +92,7 @@ def overhead(folder: Path, count: int) -> None:
         for workers in (1, 2):
             store = Store(folder / f"{name}-{workers}")
             with make(store, workers) as engine:
-                engine.run(jobs_in(store, range(-10 * workers, 0)))
+                engine.run(jobs_in(store, range(-2 * workers, 0)))
                 took = seconds_of(engine.run, jobs_in(store, range(count)))
             first = first or took
             print(
@@ -139,12 +142,12 @@ def load(folder: Path, count: int) -> None:
         print(f"{seconds_of(compute):8.2f} s  {what}")
 
 
-def main(what: str = "overhead", count: str = "") -> None:
+def main(what: str = "overhead", count: str = "", updates: str = "1") -> None:
     with tempfile.TemporaryDirectory() as folder:
         if what == "load":
             load(Path(folder), int(count or 10_000))
         else:
-            overhead(Path(folder), int(count or 200))
+            overhead(Path(folder), int(count or 200), int(updates))
 
 
 if __name__ == "__main__":

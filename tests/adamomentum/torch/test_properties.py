@@ -4,13 +4,10 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adamomentum import AdaMomentum
-
-settings.register_profile("project", deadline=None, max_examples=150, derandomize=True)
-settings.load_profile("project")
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 # A step has size lr; backends may differ by a rounding of the dtype at the parameter's size.
