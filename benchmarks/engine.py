@@ -5,8 +5,10 @@
 
 `overhead` sends runs of one update each through the local engine and through a Ray on this machine,
 with one worker and with two, after a first round that starts the workers; more updates show how
-throughput grows with workers. `busy` is the part of it that a run needs anyway, in this process. `load` fills a store with runs of 15 epochs and times what
-a race does with it that finds all of them finished.
+throughput grows with workers. What
+a run takes without an engine is measured in this process.
+`load` fills a store with runs of 15 epochs and times what a race does with it that finds all of them
+finished.
 """
 
 import contextlib
