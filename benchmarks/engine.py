@@ -5,10 +5,8 @@
 
 `overhead` sends runs of one update each through the local engine and through a Ray on this machine,
 with one worker and with two, after a first round that starts the workers; more updates show how
-throughput grows with workers. What
-a run takes without an engine is measured in this process.
-`load` fills a store with runs of 15 epochs and times what a race does with it that finds all of them
-finished.
+throughput grows with workers. A run without an engine is measured in this process. `load` fills a
+store with runs of 15 epochs and times what a race does with it that finds all of them finished.
 """
 
 import contextlib
