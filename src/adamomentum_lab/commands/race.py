@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -326,6 +327,8 @@ def _show(result: Result, folder: Path) -> None:
             "sentences above are corrected for the number of comparisons. "
         )
     out.print(f"{words}All runs: {folder}", markup=False)
+    page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
+    out.print(f"A page of them: {page}", markup=False)
     for caveat in result.caveats:
         out.print(f"Note: {caveat}.", markup=False)
 
