@@ -1,0 +1,214 @@
+"""Make the small records of this folder from the results of races and of the theory.
+
+python results/keep.py RUNS...             every finished race of these folders of results
+python results/keep.py RUNS/races/ID       one of them; --name NAME calls it otherwise
+python results/keep.py --theory DIR        what `adamomentum theory all --out DIR` wrote
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from adamomentum_lab.analysis.ranking import Row
+from adamomentum_lab.analysis.report import load
+from adamomentum_lab.analysis.statistics import Comparison
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.output import write
+from adamomentum_lab.race import Race
+
+HERE = Path(__file__).parent
+DIGITS = {"": 6, "epochs": 5, "epoch_seconds": 3}  # of numbers, and of those under these keys
+VERSIONS = ("adamomentum", "commit", "torch", "python")
+# What says how a run was made, without saying where.
+ENVIRONMENT = (*VERSIONS, "processors", "threads", "device")
+TIMES = ("updates", "seconds", "ms_per_update", "epoch_seconds")
+TUNING = {"search", "words", "rungs", "contenders"}
+ENDS = ("done", "diverged", "failed", "stopped")
+EXACT = ("spec", "settings", "space")  # what a repetition needs
+PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
+
+
+def race_record(race: dict[str, Any]) -> dict[str, Any]:
+    """The small record of a race, as its race.json was read; a LabError says why there is none.
+
+    Of trials no epochs are kept and no test scores, which decided nothing; of a run's environment
+    only what the run before did not have.
+    """
+    if why := _unfit(race):
+        raise LabError(
+            f"{why}; the command of its race writes it anew, and finished runs are not repeated."
+        )
+    shared = {key: race["spec"][key] for key in ("workload", "code", "scale", "protocol")}
+    kept = {key: value for key, value in race.items() if key != "name"}
+    kept["runs"] = [_run(run, shared) for run in race["runs"]]
+    environments = [_machine(run["machine"], ENVIRONMENT) for run in race["runs"]]
+    for run, now, before in zip(kept["runs"], environments, [{}, *environments], strict=False):
+        run["machine"] = {**(now if now != before else {}), **run["machine"]}
+    kept["machine"] = _machine(race["machine"], (*VERSIONS, "processors", "command"))
+    plain: dict[str, Any] = _plain(kept)
+    return plain
+
+
+def _unfit(race: dict[str, Any]) -> str | None:
+    """Why a race.json cannot be kept."""
+    file = f"race.json of {race['name']}"
+    spec, rows = race["spec"], race["ranking"]
+    tuning = race.get("tuning", {} if spec.get("trials") else dict.fromkeys(TUNING))
+    compared = [row["comparison"] for row in rows if row.get("comparison")]
+    compared += [effect["comparison"] for effect in race.get("effects", ())]
+    if (
+        "headline" not in race
+        or not _names(Race) <= spec.keys()
+        or not tuning.keys() >= TUNING
+        or not all(_names(Row) <= row.keys() for row in rows)
+        or not all(_names(Comparison) <= one.keys() for one in compared)
+    ):
+        return f"{file} was written by an older version"
+    final = [run["spec"]["optimizer"] for run in race["runs"] if run["stage"] == "final"]
+    if sorted(final) != sorted(name for name in spec["optimizers"] for _ in range(spec["seeds"])):
+        return f"{file} is half-finished: it has {len(final)} final runs"
+    going = [run["status"] for run in race["runs"] if run["status"] not in ENDS]
+    return f"{file} is half-finished: a run is {going[0]}" if going else None
+
+
+def _names(cls: type[Any]) -> set[str]:
+    return {field.name for field in fields(cls)}
+
+
+def _run(run: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    trial = run["stage"] == "tuning"
+    spec = {key: value for key, value in run["spec"].items() if key not in shared}
+    final = {key: value for key, value in run["final"].items() if not (trial and key == "test")}
+    return {
+        "stage": run["stage"],
+        "id": run["id"],
+        "spec": spec,
+        "status": run["status"],
+        "epochs": [] if trial else run["epochs"],
+        "final": final,
+        "machine": _machine(run["machine"], TIMES[:-1] if trial else TIMES),
+        **({"error": run["error"]} if "error" in run else {}),
+    }
+
+
+def _machine(machine: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: machine[key] for key in keys if machine.get(key) is not None}
+
+
+def _plain(value: Any, digits: int = DIGITS[""]) -> Any:
+    """Rounded, and without the folders of this machine."""
+    if isinstance(value, dict):
+        return {
+            name: item if name in EXACT else _plain(item, DIGITS.get(name, digits))
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_plain(item, digits) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    return PATH.sub("", value) if isinstance(value, str) else value
+
+
+def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of a claim of the theory; a LabError says why there is none."""
+    wanted = ("claim", "size", "verdict", "summary", "findings", "machine")
+    if not all(key in found for key in wanted):
+        raise LabError(f"{file} was written by an older version; `adamomentum theory` makes it.")
+    if found["size"] == "smoke":
+        raise LabError(f"{file} is of size smoke, which is for tests; leave out --smoke.")
+    kept = {key: found[key] for key in wanted[:-1]}
+    return {**kept, "versions": _machine(found["machine"], VERSIONS)}
+
+
+def text(record: dict[str, Any]) -> str:
+    """JSON, with a line for each run and each row, so that changes can be read."""
+
+    def one(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def lines(value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            return one(value)
+        return "[\n" + ",\n".join(map(one, value)) + "\n]"
+
+    parts = [f"{one(key)}:{lines(value)}" for key, value in record.items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def races_of(place: Path) -> list[dict[str, Any]]:
+    """Of a folder of results, or the one of a race's own folder."""
+    if not (place / "race.json").is_file():
+        return load(place)
+    found = [race for race in load(place.parents[1]) if race["name"] == place.name]
+    if not found:
+        raise LabError(f"all runs of {place} are part of another race of its folder; keep that.")
+    return found
+
+
+def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[Path]:
+    """Write a record of each race of these folders; all, or none where one cannot be kept."""
+    made: dict[str, tuple[str, str]] = {}
+    for race in (race for place in places for race in races_of(place)):
+        spec = race["spec"]
+        called = name or f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
+        if called in made:
+            raise LabError(
+                f"{made[called][0]} and {race['name']} would both be called {called}; give the "
+                "folder of one race, and --name for another."
+            )
+        made[called] = (race["name"], text(race_record(race)))
+    files = {out / "races" / called / "race.json": content for called, (_, content) in made.items()}
+    for file, content in files.items():
+        write(file, content)
+    return list(files)
+
+
+def keep_theory(folder: Path, out: Path) -> list[Path]:
+    """Write a record of each claim in a folder."""
+    found = sorted(folder.glob("*.json"))
+    if not found:
+        raise LabError(f"there is no theory in {folder}; `adamomentum theory all --out` makes it.")
+    try:
+        records = {
+            out / "theory" / file.name: text(theory_record(json.loads(file.read_text()), file))
+            for file in found
+        }
+    except (OSError, ValueError, TypeError) as error:
+        raise LabError(f"{folder} cannot be read ({error}).") from error
+    for file, content in records.items():
+        write(file, content)
+    return list(records)
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command; 1 after a sentence on standard error if something cannot be kept."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of results, or of one race")
+    parser.add_argument("--theory", type=Path, help="folder that `adamomentum theory` wrote")
+    parser.add_argument("--name", help="of the record, if not WORKLOAD-SCALE-PROTOCOL")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder of the records")
+    given = parser.parse_args(words)
+    if not given.runs and not given.theory:
+        parser.error("name a folder of results, or --theory DIR.")
+    try:
+        files = keep_races(given.runs, given.out, given.name) if given.runs else []
+        files += keep_theory(given.theory, given.out) if given.theory else []
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for file in files:
+        print(f"{file}  {file.stat().st_size / 1000:.0f} kB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
