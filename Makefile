@@ -6,13 +6,14 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraint
 # One thread per test process: two pools on the same cores slow torch down many times.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 
-.PHONY: help install race lint check test bench docs clean
+.PHONY: help install race lint check test bench results docs clean
 
 help:
 	@echo "make race     race eight optimizers on an embedded problem, in two minutes"
 	@echo "make test     everything: lint, types, all tests"
 	@echo "make check    lint, types and the fast tests, in under a minute"
 	@echo "make bench    step time and memory beside torch.optim.Adam, some minutes"
+	@echo "make results  docs/results.md, from the records in results/"
 	@echo "make docs     the documentation, in site/"
 	@echo "make install  the environment of the above, in $(VENV)"
 	@echo "make clean    remove what these made"
@@ -45,6 +46,9 @@ race: install
 
 bench: install
 	$(BIN)/adamomentum bench
+
+results: install
+	$(BIN)/python results/claims.py
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

@@ -1,0 +1,564 @@
+"""Make docs/results.md, the paper's claims beside what was measured, from the records here.
+
+python results/claims.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import rules
+from adamomentum_lab.analysis.published import PAPER
+from adamomentum_lab.analysis.report import load
+from rules import Judged, Race, Verdict
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "results.md"
+REPORT = "results/races.html"
+SCALES = ("full", "mini")  # the larger decides; smoke is for tests and bears on nothing
+# At mini, the data of these is not the paper's.
+OTHER_DATA = ("imagenet_resnet18", "iwslt14_transformer")
+
+ADAPTIVE = ("adam", "adamw", "yogi", "adabound", "radam", "adabelief")
+SEVEN = ("sgdm", *ADAPTIVE)
+CIFAR = ("cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121")
+PTB = ("ptb_lstm1", "ptb_lstm2", "ptb_lstm3")
+GANS = ("cifar10_dcgan", "cifar10_sngan", "cifar10_biggan")
+TUNED = (*CIFAR, "imagenet_resnet18", *PTB, "iwslt14_transformer", *GANS)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper about training, and the rule that judges it by a race."""
+
+    says: str
+    place: str
+    rule: Callable[[Race], Judged]
+    workloads: tuple[str, ...]
+    joint: bool = False
+    """One verdict over all workloads, not one for each."""
+    untested: str = "Not raced yet."
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A claim of the paper's theory or toy experiments, and the statement that bears on it."""
+
+    says: str
+    place: str
+    record: str
+    statement: str
+    """How it begins."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table."""
+
+    claim: str
+    judged: Judged
+    how: str = ""
+    link: str = ""
+
+
+_FULL_ONLY = "At `mini` the workload has other data (below, beyond the paper); `full` needs GPUs."
+
+CLAIMS = (
+    Claim(
+        "“In testing phase, AdaMomentum can exhibit performance as good as SGDM”",
+        "section 5.2.1",
+        partial(rules.as_good_as, name="sgdm"),
+        CIFAR,
+    ),
+    Claim(
+        "“and far exceeds other baseline adaptive gradient methods”",
+        "section 5.2.1",
+        partial(rules.better_than, names=ADAPTIVE),
+        CIFAR,
+    ),
+    Claim(
+        "“far exceeds Adam in Top-1 test accuracy and even performs slightly better than SGDM”",
+        "section 5.2.1, ImageNet",
+        partial(rules.better_than, names=("adam", "sgdm")),
+        ("imagenet_resnet18",),
+        untested=_FULL_ONLY,
+    ),
+    Claim(
+        "“achieves the lowest perplexity in all the settings and consistently outperform other "
+        "competitors by a considerable margin”",
+        "section 5.2.2",
+        partial(rules.better_than, names=SEVEN),
+        PTB,
+    ),
+    Claim(
+        "“our optimizer achieves the highest average BLEU score”",
+        "section 5.2.3",
+        partial(rules.better_than, names=("sgdm", "adam", "adamw", "adabelief")),
+        ("iwslt14_transformer",),
+        untested=_FULL_ONLY,
+    ),
+    Claim(
+        "“with the lowest variance”",
+        "section 5.2.3",
+        partial(rules.least_varied, names=("sgdm", "adam", "adamw", "adabelief")),
+        ("iwslt14_transformer",),
+        untested=_FULL_ONLY,
+    ),
+    Claim(
+        "“outperforms all the best tuned baseline optimizers for all the GANs by a considerable "
+        "margin”",
+        "section 5.2.4",
+        partial(rules.better_than, names=tuple(name for name in SEVEN if name != "adamw")),
+        GANS,
+    ),
+    Claim(
+        "Accuracy “can be improved as fast as with other adaptive gradient methods, being much "
+        "faster than SGDM”",
+        "section 5.2.1",
+        partial(rules.faster_than, names=("sgdm",)),
+        CIFAR,
+    ),
+    Claim(
+        "Makes the perplexity descend “faster than SGDM and most other adaptive gradient methods”",
+        "appendix, LSTM",
+        partial(rules.faster_than, names=SEVEN),
+        PTB,
+    ),
+    Claim(
+        "“the default parameter setting for adaptive gradient method works well consistently”",
+        "section 1; 5.2: lr 0.001, betas 0.9 and 0.999",
+        rules.default_works,
+        TUNED,
+        joint=True,
+    ),
+    Claim(
+        "“requires little effort in hyperparameter tuning”",
+        "section 1",
+        partial(rules.robust_to_lr, names=SEVEN),
+        TUNED,
+        joint=True,
+    ),
+    Claim(
+        "Replacing g by m in v “can resolve the issue” of generalization",
+        "abstract; change 1 of Algorithm 1",
+        partial(rules.effect, before="eadam", after="adamomentum"),
+        TUNED,
+        joint=True,
+    ),
+    Claim(
+        "Moving eps inside the root “can consistently enhance performance”",
+        "section 2; change 2 of Algorithm 1",
+        partial(rules.effect, before="adamomentum-outer-eps", after="adamomentum"),
+        TUNED,
+        joint=True,
+    ),
+)
+
+THEOREMS = (
+    Theorem("Suits loss curves: larger steps where a descent begins", "section 3.1",
+            "curvature", "In area A"),
+    Theorem("Suits loss curves: smaller steps in the basin", "section 3.1",
+            "curvature", "In area C, where"),
+    Theorem("Suits loss curves: more stable near the optimum, and faster", "section 3.1",
+            "curvature", "So AdaMomentum"),
+    Theorem("eps inside the root enhances convergence and stability", "section 3.1",
+            "epsilon", "Moving eps inside enhances"),
+    Theorem("Stays longer than Adam in flat basins, so converges to flatter minima",
+            "section 3.2, Proposition 1", "escape", "AdaMomentum stays longer"),
+    Theorem("The gradient noise falls below the momentum: “mild”, and validated by a figure",
+            "section 3.2, Assumption 5", "assumption", "The squared noise is consistently"),
+    Theorem("Regret at most the theorem's bound", "section 4.1", "regret", "With D_inf"),
+    Theorem("“the average regret of AdaMomentum converges to zero”", "section 4.1",
+            "regret", "The average regret"),
+    Theorem("Mean squared gradient at most the theorem's bound", "section 4.2",
+            "nonconvex", "Under its conditions"),
+    Theorem("Its conditions “are mild and reasonable”", "section 4.2",
+            "nonconvex", "The conditions on the step size"),
+    Theorem("Rate of O(log(T)/sqrt(T))", "section 4.2", "nonconvex", "With alpha_t"),
+    Theorem("Sphere: with the same lr “Adam is much slower”", "section 5.1",
+            "sphere", "With the same lr"),
+    Theorem("Sphere: with a larger lr Adam “will oscillate much more violently”", "section 5.1",
+            "sphere", "With a larger lr, 0.5"),
+)  # fmt: skip
+
+BEYOND: tuple[tuple[str, Callable[[Race], Judged]], ...] = (
+    ("Better than the paper's seven others", partial(rules.better_than, names=SEVEN)),
+    ("Sooner at the target than these", partial(rules.faster_than, names=SEVEN)),
+    ("The default works", rules.default_works),
+    ("More learning rates are good", partial(rules.robust_to_lr, names=SEVEN)),
+    ("m instead of g in v helps", partial(rules.effect, before="eadam", after="adamomentum")),
+    (
+        "eps inside the root helps",
+        partial(rules.effect, before="adamomentum-outer-eps", after="adamomentum"),
+    ),
+    (
+        "More than a larger lr for Adam",
+        partial(rules.effect, before="adam-translated", after="adamomentum"),
+    ),
+)
+
+MEANING: dict[Verdict, str] = {
+    "seen": "What the claim says was detected, or holds, in all that it names.",
+    "seen in part": "In some of what it names, or under a condition. The rest was undecided or not "
+    "raced or, over several workloads, not seen.",
+    "not seen": "The opposite was detected; a statement of the theory does not hold.",
+    "undecided": "No difference was detected. That there is none does not follow: the interval "
+    "stands beside it, and what could have been missed.",
+    "not tested": "There is no record that bears on it.",
+}
+
+_INTRO = """\
+# Results
+
+What the paper claims, and what the lab has measured. This page is made from the records in
+`results/` by `make results`, and follows from them alone; the row on memory is counted anew.
+{report}
+
+**Read it with its limits.** {scales} At `mini` networks and data are small
+([what exactly](guide/paper.md)): what holds there need not hold at the paper's scale, nor what does
+not. Verdicts on training come from races under `fair` alone: equal tuning for all, chosen on
+validation, test read at the epoch that validation chose ([how](guide/racing.md)).
+
+| verdict | means |
+| --- | --- |
+"""
+_RULES = f"""
+A difference is detected if a paired t-test over the seeds has p of at most 0.05 after Holm's
+correction for all optimizers of the race. Intervals are 95 %, each for itself: one may leave out 0
+although nothing was detected. Those of undetected differences are of the other optimizer minus
+AdaMomentum, and what the test *could miss* is the true difference that it would have seen in four
+of five races. *As good as* means: the other is nowhere in the interval more than {rules.MARGIN:g}
+points ahead, our choice. Epochs to the target are those on validation; a run that ended without it
+counts as one more than it had. The default *works* if it comes within 2 % of the best trial of
+AdaMomentum on validation, and more learning rates are good for it if they span a decade more than
+in the middle of the others: both are of one seed and have no interval.
+"""
+
+
+def bearing(races: Sequence[Race], workload: str) -> Race | None:
+    """The race that verdicts on a workload come from: `fair` and tuned, the largest."""
+    able = [
+        race
+        for race in races
+        if race["spec"]["workload"] == workload
+        and race["spec"]["protocol"] == "fair"
+        and race["spec"]["trials"]
+        and race["spec"]["scale"] in SCALES
+    ]
+    return min(
+        able,
+        key=lambda race: (SCALES.index(race["spec"]["scale"]), -len(race["runs"]), race["name"]),
+        default=None,
+    )
+
+
+def beyond(race: Race) -> bool:
+    """Whether a race is on data that are not the paper's."""
+    spec = race["spec"]
+    other = spec["workload"] in OTHER_DATA and spec["scale"] != "full"
+    return spec["workload"] not in PAPER or other
+
+
+def lines_of(claim: Claim, races: Sequence[Race]) -> list[Line]:
+    """One for each workload of a claim, or one for all."""
+    own = [race for race in races if not beyond(race)]
+    found = {name: bearing(own, name) for name in claim.workloads}
+    judged = {
+        name: claim.rule(race) if race else Judged("not tested", claim.untested)
+        for name, race in found.items()
+    }
+    if claim.joint:
+        one = rules.together(judged)
+        bear = [race for name, race in found.items() if race and _tested(judged[name])]
+        if not _tested(one):
+            words = (judged[name].found for name, race in found.items() if race)
+            one = Judged("not tested", next(words, claim.untested))
+        how = "; ".join(dict.fromkeys(_how(race) for race in bear))
+        return [Line(_said(claim), one, how, ", ".join(_link(race) for race in bear))]
+    return [
+        Line(
+            f"{'the same' if i else _said(claim)}: `{name}`",
+            judged[name],
+            _how(race) if race else "",
+            _link(race) if race else "",
+        )
+        for i, (name, race) in enumerate(found.items())
+    ]
+
+
+def _tested(judged: Judged) -> bool:
+    return judged.verdict != "not tested"
+
+
+def _said(claim: Claim | Theorem) -> str:
+    return f"{claim.says} ({claim.place})"
+
+
+def theory_lines(records: dict[str, dict[str, Any]]) -> list[Line]:
+    """One for each theorem."""
+    lines = []
+    for one in THEOREMS:
+        record = records.get(one.record)
+        judged = rules.theory(record, one.statement) if record else None
+        lines.append(
+            Line(
+                _said(one),
+                judged or Judged("not tested", "No record yet."),
+                f"simulated, size `{record['size']}`" if record else "",
+                f"[`{one.record}`](guide/theory.md)",
+            )
+        )
+    return lines
+
+
+def state_bytes() -> dict[str, float]:
+    """Bytes of state for each float32 parameter, counted after a step; step numbers left out."""
+    import torch
+
+    from adamomentum import AdaMomentum
+
+    makers: dict[str, Callable[[list[Any]], torch.optim.Optimizer]] = {
+        "sgdm": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9),
+        "adam": torch.optim.Adam,
+        rules.OURS: AdaMomentum,
+    }
+    found = {}
+    for name, make in makers.items():
+        parameter = torch.nn.Parameter(torch.ones(1000))
+        parameter.grad = torch.ones(1000)
+        optimizer = make([parameter])
+        optimizer.step()
+        state = [s for s in optimizer.state[parameter].values() if torch.is_tensor(s) and s.dim()]
+        found[name] = sum(s.nbytes for s in state) / 1000
+    return found
+
+
+def page(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
+    """The whole page, in Markdown."""
+    trained = [line for claim in CLAIMS for line in lines_of(claim, races)]
+    memory = Line(
+        "“no additional memory cost” (section 1)",
+        rules.memory(state_bytes()),
+        "counted after one step",
+        "[performance](guide/performance.md)",
+    )
+    flat = Line(
+        "“the basin of Adamomentum is much more flat than that of Adam” (section 5.2.1, ResNet-34)",
+        Judged("not tested", "No record holds the weights that `adamomentum landscape` needs."),
+        link="[landscape](guide/landscape.md)",
+    )
+    simulated = theory_lines(theory)
+    counts = Counter(line.judged.verdict for line in (*trained, memory, flat, *simulated))
+    return "".join(
+        [
+            _INTRO.format(report=_report(races), scales=_scales_run(races)),
+            *(
+                f"| **{verdict}** ({counts[verdict]}) | {MEANING[verdict]} |\n"
+                for verdict in MEANING
+            ),
+            "\nIn brackets: how many of the rows on the paper's claims have it.\n",
+            _RULES,
+            "\n## Training\n\n",
+            _table([*trained, memory]),
+            "\n## Theory and toy experiments\n\n",
+            "In short; the whole is in `results/theory/` and on [a page](guide/theory.md).\n\n",
+            _table([*simulated, flat]),
+            "\n## What the protocol does to the ranking\n\n",
+            _protocols(races),
+            "\n## Is AdaMomentum's lead on Penn Treebank a learning-rate effect?\n\n",
+            _lr_question(races),
+            "\n## Beyond the paper\n\n",
+            _beyond(races),
+            "\n## The records\n\n",
+            _records(races, theory),
+        ]
+    )
+
+
+def _report(races: Sequence[Race]) -> str:
+    if not races:
+        return "There is no race among them yet."
+    return f"The races themselves, every run included, are on [their page]({REPORT})."
+
+
+def _scales_run(races: Sequence[Race]) -> str:
+    if any(race["spec"]["scale"] == "full" for race in races):
+        return "The scale stands beside each result."
+    return "Nothing was run at the paper's scale, `full`: no row says anything about that."
+
+
+def _table(lines: Sequence[Line], claim: str = "claim of the paper") -> str:
+    head = f"| {claim} | verdict | measured here | scale and protocol | more |\n"
+    rows = (
+        f"| {_cell(line.claim)} | **{line.judged.verdict}** | {_cell(line.judged.found)} | "
+        f"{line.how} | {line.link} |\n"
+        for line in lines
+    )
+    return head + "| --- | --- | --- | --- | --- |\n" + "".join(rows)
+
+
+def _cell(text: str) -> str:
+    for mark in "|*":
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _how(race: Race) -> str:
+    spec = race["spec"]
+    words = f"`{spec['scale']}`, `{spec['protocol']}`, {race['workload']['epochs']} epochs"
+    tuned = f"{spec['trials']} trials{' with halving' if spec['halving'] else ''}, "
+    words = f"{words}, {tuned if spec['trials'] else 'not tuned, '}{spec['seeds']} seeds"
+    metric, paper = race["workload"]["metric"], PAPER.get(spec["workload"])
+    if paper is None or paper.metric == metric:
+        return words
+    return f"{words}; {metric}, where the paper has {paper.metric}"
+
+
+def _link(race: Race) -> str:
+    return f"[{race['name']}]({REPORT}#race-{race['name']})"
+
+
+def _protocols(races: Sequence[Race]) -> str:
+    """The rankings side by side, where a workload was raced under several protocols."""
+    by_problem: dict[tuple[str, str], dict[str, Race]] = {}
+    for race in sorted(races, key=lambda race: (len(race["runs"]), race["name"])):
+        spec = race["spec"]
+        if spec["scale"] in SCALES and (spec["protocol"] != "fair" or spec["trials"]):
+            problem = (spec["workload"], spec["scale"])
+            by_problem.setdefault(problem, {})[spec["protocol"]] = race
+    parts = []
+    for (workload, scale), found in sorted(by_problem.items()):
+        if len(found) < 2 or "fair" not in found:
+            continue
+        names = [name for name in ("fair", "paper", "as-run") if name in found]
+        both = [found[name] for name in names]
+        metric = both[0]["workload"]["metric"]
+        parts += [f"### {workload}, {scale}\n\n", f"Test {metric}, best first.\n\n"]
+        parts.append("| | " + " | ".join(f"{_link(race)}" for race in both) + " |\n")
+        parts.append("| --- |" + " --- |" * len(both) + "\n")
+        for i in range(max(len(race["ranking"]) for race in both)):
+            cells = [_ranked(race, i) for race in both]
+            parts.append(f"| {i + 1} | " + " | ".join(cells) + " |\n")
+        parts += [f"\n- `{race['spec']['protocol']}`: {race['headline']}" for race in both]
+        parts.append("\n\n")
+    if not parts:
+        return "Not tested yet: no workload has records under `fair` and another protocol.\n"
+    return (
+        "`as-run` reports the best epoch on test and gives each optimizer the settings of the "
+        "authors' scripts ([protocols](guide/racing.md#protocols)); the two columns are not on one "
+        "scale, their orders can be compared.\n\n" + "".join(parts).rstrip("\n") + "\n"
+    )
+
+
+def _ranked(race: Race, i: int) -> str:
+    if i >= len(race["ranking"]):
+        return ""
+    row = race["ranking"][i]
+    name = f"**{row['optimizer']}**" if row["optimizer"] == rules.OURS else row["optimizer"]
+    lost = row["values"].count(None)
+    return f"{name} {rules.estimate(row['score'])}{f', {lost} lost' if lost else ''}"
+
+
+def _lr_question(races: Sequence[Race]) -> str:
+    text = (
+        "At the same lr and on noisy gradients AdaMomentum's steps are 4.36 times Adam's. "
+        "`adam-translated` is Adam at 4.36 times the lr it is given: if it does what AdaMomentum "
+        "does, the lead is one of step length. Under `as-run` the recurrent matrices stay "
+        "untrained, and nothing is tuned; under `fair` they are trained, and each optimizer has "
+        "its own lr.\n\n"
+    )
+    asked = [
+        (race, found)
+        for race in races
+        if race["spec"]["workload"] in PTB
+        and race["spec"]["scale"] in SCALES
+        and (found := rules.lr_effect(race))
+    ]
+    if not asked:
+        return text + "Not tested yet.\n"
+    for race, (answer, sentences) in asked:
+        rates = ", ".join(
+            f"{row['optimizer']} {row['settings']['lr']:g}{_edge(row)}"
+            for row in race["ranking"]
+            if row["optimizer"] in ("adam", "adam-translated", rules.OURS)
+        )
+        text += f"**{race['spec']['workload']}**, {_how(race)} ({_link(race)}). {answer}\n\n"
+        text += "".join(f"- {sentence}\n" for sentence in sentences) + f"- lr: {rates}.\n\n"
+    return text.rstrip("\n") + "\n"
+
+
+def _edge(row: dict[str, Any]) -> str:
+    return f" (the {row['edge']} tried)" if row["edge"] else ""
+
+
+def _beyond(races: Sequence[Race]) -> str:
+    names = list(dict.fromkeys(race["spec"]["workload"] for race in races if beyond(race)))
+    found = [race for name in names if (race := bearing(races, name)) and beyond(race)]
+    text = (
+        "Workloads on data that the paper does not have. What they show is no verdict on the "
+        "paper.\n\n"
+    )
+    if not found:
+        return text + "Not tested yet.\n"
+    for race in found:
+        lines = [Line(says, rule(race), _how(race), _link(race)) for says, rule in BEYOND]
+        text += f"### {race['spec']['workload']}\n\n{race['workload']['about']} {race['headline']}"
+        text += "\n\n" + _table(lines, "question") + "\n"
+    return text.rstrip("\n") + "\n"
+
+
+def _records(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
+    text = (
+        "Small files without weights or logs, made by `results/keep.py`. `adamomentum report "
+        "--runs results` makes the page of the races; a race's command, run again, gives its "
+        "numbers.\n\n"
+    )
+    for race in races:
+        hours = sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]) / 3600
+        machine = race["machine"]
+        text += (
+            f"- {_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, torch "
+            f"{machine['torch']}, adamomentum {machine['adamomentum']}. "
+            f"{'. '.join(race.get('caveats', ()))}".rstrip()
+            + "\n\n"
+            f"    ```bash\n    {machine['command']}\n    ```\n\n"
+        )
+    if theory:
+        text += (
+            f"- theory: {', '.join(theory)}.\n\n    ```bash\n    adamomentum theory all\n    ```\n"
+        )
+    return text.rstrip("\n") + "\n"
+
+
+def read(folder: Path) -> tuple[list[Race], dict[str, dict[str, Any]]]:
+    """The records of a folder: races, and theory by claim."""
+    races = load(folder) if list(folder.glob("races/*/race.json")) else []
+    theory = {
+        file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("theory/*.json"))
+    }
+    return races, theory
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--records", type=Path, default=HERE, help="their folder")
+    parser.add_argument("--out", type=Path, default=PAGE, help="the page")
+    given = parser.parse_args(words)
+    given.out.write_text(page(*read(given.records)))
+    print(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

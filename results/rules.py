@@ -1,0 +1,380 @@
+"""From records to verdicts: pure functions, each of a race as its record holds it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from scipy import special
+
+from adamomentum_lab.analysis.sensitivity import WITHIN
+from adamomentum_lab.analysis.statistics import LEVEL, Pair, compare, compare_pairs, holm
+from adamomentum_lab.analysis.wording import amount, counted, listed
+
+Race = dict[str, Any]
+Verdict = Literal["seen", "seen in part", "not seen", "undecided", "not tested"]
+
+OURS = "adamomentum"
+MARGIN = 0.5
+"""Points of accuracy within which one is as good as another: our choice, about half of what
+separates Adam from SGDM in the paper's table of CIFAR-10."""
+STEP = 1.0
+"""Decades of lr between points of the paper's grid: what is closer cannot be told apart."""
+DEFAULT = {"lr": 1e-3, "betas": [0.9, 0.999]}
+"""What the paper calls the default of adaptive methods (section 5.2)."""
+
+ROOM = 400
+"""Characters of what is quoted of a theory page, if its first sentence is not longer."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and what it comes from in words."""
+
+    verdict: Verdict
+    found: str
+
+
+def better_than(race: Race, names: Sequence[str]) -> Judged:
+    """Whether AdaMomentum is better than each of these, by the comparisons of the ranking."""
+    ours = _row(race, OURS)
+    if ours is None:
+        return Judged("not tested", "AdaMomentum was not raced.")
+    found = [row["comparison"] for row in race["ranking"] if row["optimizer"] in names]
+    score = f"{OURS} {estimate(ours['score'])} test {race['workload']['metric']}."
+    verdict, words = _beside(found, names)
+    return Judged(verdict, f"{score} {words}")
+
+
+def as_good_as(race: Race, name: str, margin: float = MARGIN) -> Judged:
+    """Whether AdaMomentum is at most `margin` points of the metric worse than another, by the 95 %
+    interval of their difference."""
+    ours, other = _row(race, OURS), _row(race, name)
+    if ours is None or other is None:
+        return Judged("not tested", f"{OURS if ours is None else name} was not raced.")
+    c = other["comparison"]
+    scores = f"{OURS} {estimate(ours['score'])}, {name} {estimate(other['score'])} test "
+    scores += f"{race['workload']['metric']}. "
+    mean, half = c["difference"]["mean"], c["difference"]["half"]
+    if c["verdict"] == "not comparable" or half is None:
+        return Judged("undecided", f"{scores}They cannot be compared: {_why(c)}.")
+    sign = 1 if race["workload"]["larger_is_better"] else -1
+    lag = sign * mean + half  # how far ahead of ours the other may be
+    words = f"{scores}{name} minus {OURS}: {interval(mean, half)}"
+    if lag <= margin:
+        return Judged("seen", f"{words}, nowhere {margin:g} ahead.")
+    if c["verdict"] == "better":
+        return Judged("not seen", f"{words}.")
+    return Judged("undecided", f"{words}: {margin:g} and more ahead is not excluded.")
+
+
+def least_varied(race: Race, names: Sequence[str]) -> Judged:
+    """Whether AdaMomentum's scores vary less from seed to seed than each of these's: by Pitman and
+    Morgan's test of two variances of paired scores, with Holm's correction."""
+    rows = {row["optimizer"]: row for row in race["ranking"]}
+    raced = [name for name in names if name in rows]
+    if OURS not in rows or not raced:
+        return Judged("not tested", "It was not raced beside any of them.")
+    spreads = {name: _spread(rows[name]["values"]) for name in (OURS, *raced)}
+    words = ", ".join(f"{name} {_spread_text(spread)}" for name, spread in spreads.items())
+    ps = [_pitman_morgan(rows[OURS]["values"], rows[name]["values"]) for name in raced]
+    less: list[str] = []
+    more: list[str] = []
+    for name, p in zip(raced, holm([1.0 if p is None else p for p in ps]), strict=True):
+        mine, its = spreads[OURS], spreads[name]
+        if p <= LEVEL and mine is not None and its is not None:
+            (less if mine < its else more).append(name)
+    told = f"Standard deviations over seeds: {words}. Detected as smaller than of "
+    told += f"{listed(less) or 'none'}, as larger than of {listed(more) or 'none'}."
+    if more:
+        return Judged("not seen", told)
+    if len(less) == len(names):
+        return Judged("seen", told)
+    return Judged("seen in part" if less else "undecided", told)
+
+
+def faster_than(race: Race, names: Sequence[str]) -> Judged:
+    """Whether AdaMomentum needs fewer epochs to the workload's target than each of these.
+
+    A run that ended without it counts as one epoch more than it had, so that differences are rather
+    too small.
+    """
+    problem = race["workload"]
+    if problem["target"] is None:
+        return Judged("not tested", "The workload has no target.")
+    raced = [row["optimizer"] for row in race["ranking"]]
+    if OURS not in raced:
+        return Judged("not tested", "AdaMomentum was not raced.")
+    epochs = {name: _epochs_to_target(race, name) for name in raced}
+    others = {name: epochs[name] for name in names if name in epochs}
+    what = f"epochs to {problem['target']:g} {problem['metric']}"
+    found = [asdict(c) for c in compare(epochs[OURS], others, what, larger_is_better=False)]
+    mine = [value for value in epochs[OURS] if value is not None]
+    mean = f"{statistics.fmean(mine):.1f}" if mine else "no"
+    verdict, words = _beside(found, names, "Faster", "Slower")
+    return Judged(verdict, f"{OURS} {mean} {what}. {words}")
+
+
+def default_works(race: Race) -> Judged:
+    """Whether the default comes within 2 % of the best of AdaMomentum's trials, on validation."""
+    problem = race["workload"]
+    own = race.get("tuning", {"contenders": {}})["contenders"].get(OURS)
+    if own is None:
+        return Judged("not tested", "AdaMomentum was not tuned.")
+    trial = next((t for t in own["trials"] if DEFAULT.items() <= t["settings"].items()), None)
+    if trial is None:
+        return Judged("not tested", "No trial had the paper's default lr and betas.")
+    best = (own["trials"][own["chosen"] - 1]["validation"] or {}).get(problem["metric"])
+    score = (trial["validation"] or {}).get(problem["metric"])
+    if best is None:
+        return Judged("undecided", "No trial ended with a score.")
+    if score is None:
+        return Judged("not seen", "The default's run was lost.")
+    near = abs(score - best) <= WITHIN * abs(best)
+    return Judged(
+        "seen" if near else "not seen",
+        f"Default {score:.4g}, best of {counted(len(own['trials']), 'trial')} {best:.4g} "
+        f"validation {problem['metric']}, one seed.",
+    )
+
+
+def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
+    """Whether more decades of lr are good for AdaMomentum than for these, in the middle of them, by
+    a step of the grid."""
+    decades = {
+        row["optimizer"]: row["sensitivity"]["decades"]
+        for row in race["ranking"]
+        if row["sensitivity"]
+    }
+    others = [value or 0.0 for name, value in decades.items() if name in names]
+    if OURS not in decades or not others:
+        return Judged("not tested", "There are no trials to tell it from.")
+    mine, middle = decades[OURS] or 0.0, statistics.median(others)
+    words = (
+        f"Decades of lr within {WITHIN:.0%} of the best of all: {OURS} {mine:.1f}, median of "
+        f"{len(others)} others {middle:.1f}, most {max(others):.1f}; one seed"
+    )
+    if abs(mine - middle) < STEP:
+        return Judged("undecided", f"{words}.")
+    return Judged("seen" if mine > middle else "not seen", f"{words}.")
+
+
+def effect(race: Race, before: str, after: str) -> Judged:
+    """Whether a change of the paper helps, by the contenders without it and with it."""
+    for one in race.get("effects", ()):
+        c = one["comparison"]
+        if (c["base"], c["other"]) == (before, after):
+            verdict: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
+            return Judged(
+                verdict.get(c["verdict"], "undecided"), f"{c['sentence']} {one['caveat']}".strip()
+            )
+    return Judged("not tested", f"{before} was not raced beside {after}.")
+
+
+def theory(record: dict[str, Any], statement: str) -> Judged:
+    """What was found of a statement, which is named by how it begins."""
+    verdicts: dict[str, Verdict] = {
+        "holds": "seen",
+        "holds only when": "seen in part",
+        "does not hold": "not seen",
+    }
+    for one in record["findings"]:
+        if one["statement"].startswith(statement):
+            word = one["word"].capitalize()
+            return Judged(verdicts[one["word"]], f"{word}: {_short(one['found'])}")
+    return Judged("not tested", "The record does not have it.")
+
+
+def memory(state: dict[str, float]) -> Judged:
+    """Whether the state of AdaMomentum is no larger than Adam's."""
+    words = ", ".join(f"{name} {size:g}" for name, size in state.items())
+    return Judged(
+        "seen" if state[OURS] <= state["adam"] else "not seen",
+        f"Bytes of state for each float32 parameter: {words}.",
+    )
+
+
+def together(judged: dict[str, Judged]) -> Judged:
+    """One verdict over several workloads. Only what is seen on all is seen."""
+    verdicts = {name: one.verdict for name, one in judged.items()}
+    tested = [verdict for verdict in verdicts.values() if verdict != "not tested"]
+    words = [f"{name}: {one.found}" for name, one in judged.items() if one.verdict != "not tested"]
+    missing = [name for name, verdict in verdicts.items() if verdict == "not tested"]
+    if not tested:
+        return Judged("not tested", "")
+    if missing:
+        words.append(f"Not tested: {listed(missing)}.")
+    told = " ".join(words)
+    if set(verdicts.values()) == {"seen"}:
+        return Judged("seen", told)
+    if "seen" in tested or "seen in part" in tested:
+        return Judged("seen in part", told)
+    return Judged("not seen" if "not seen" in tested else "undecided", told)
+
+
+def lr_effect(race: Race) -> tuple[str, list[str]] | None:
+    """Whether a lead over Adam is one of the learning rate, and three comparisons in sentences.
+
+    None where adam, adam-translated and AdaMomentum were not all raced.
+    """
+    rows = {row["optimizer"]: row["values"] for row in race["ranking"]}
+    if not rows.keys() >= {"adam", "adam-translated", OURS}:
+        return None
+    two = (("adam", OURS), ("adam", "adam-translated"), ("adam-translated", OURS))
+    pairs = [Pair(a, b, rows[a], rows[b]) for a, b in two]
+    problem = race["workload"]
+    found = compare_pairs(pairs, f"test {problem['metric']}", problem["larger_is_better"])
+    lead, longer, more = (c.verdict for c in found)
+    if lead == "worse":
+        answer = "There is no lead: Adam is ahead."
+    elif lead != "better":
+        answer = "Undecided: no lead over Adam was detected."
+    elif more == "better":
+        answer = "No: AdaMomentum is ahead of Adam at the translated lr too."
+    elif more == "worse":
+        answer = "Yes, and more: Adam at the translated lr is ahead of AdaMomentum."
+    elif longer == "better" and more == "no difference detected":
+        answer = (
+            "As far as can be seen, yes: at the translated lr Adam is ahead of Adam too, and no "
+            "difference between that and AdaMomentum was detected."
+        )
+    else:
+        answer = "Undecided: there is a lead, but what Adam does at the translated lr is not clear."
+    return answer, [c.sentence for c in found]
+
+
+def estimate(value: dict[str, Any]) -> str:
+    """Such as `97.32 ± 0.21 (n = 5)`."""
+    if value["mean"] is None:
+        return "no score"
+    half = value["half"]
+    text = amount(value["mean"], half)
+    return f"{text} ± {amount(half, half)} (n = {value['n']})" if half is not None else text
+
+
+def interval(mean: float, half: float) -> str:
+    """Such as `-0.10 (-0.43 to 0.23)`."""
+    low, high = amount(mean - half, half), amount(mean + half, half)
+    return f"{amount(mean, half)} ({low} to {high})"
+
+
+def _beside(
+    found: Iterable[dict[str, Any]], names: Sequence[str], more: str = "Better", less: str = "Worse"
+) -> tuple[Verdict, str]:
+    """One verdict on being better than all of them, and a sentence for each outcome."""
+    by_verdict: dict[str, list[dict[str, Any]]] = {}
+    for c in found:
+        by_verdict.setdefault(c["verdict"], []).append(c)
+    worse, better = by_verdict.get("worse", []), by_verdict.get("better", [])
+    same, lost = by_verdict.get("no difference detected", []), by_verdict.get("not comparable", [])
+    raced = [c["other"] for c in (*worse, *better, *same, *lost)]
+    missing = [name for name in names if name not in raced]
+    if not raced:
+        return "not tested", f"Not raced: {listed(missing)}."
+    words = []
+    if worse:
+        words.append(f"{more} than {listed([_by(c) for c in worse])}.")
+    if better:
+        words.append(f"{less} than {listed([_by(c) for c in better])}.")
+    if same:
+        told = listed([_undetected(c) for c in same])
+        words.append(f"No difference detected to {told}.")
+    if lost:
+        words.append("; ".join(f"{c['other']} cannot be compared: {_why(c)}" for c in lost) + ".")
+    if missing:
+        words.append(f"Not raced: {listed(missing)}.")
+    text = " ".join(words)
+    if better:
+        return "not seen", text
+    if worse:
+        return "seen" if len(worse) == len(names) else "seen in part", text
+    return "undecided", text
+
+
+def _by(c: dict[str, Any]) -> str:
+    """Such as `adam by 0.52 (0.20 to 0.84)`."""
+    mean, half = c["difference"]["mean"], c["difference"]["half"]
+    if not half:
+        return f"{c['other']} by {abs(mean):.3g}"
+    low, high = sorted([abs(mean - half), abs(mean + half)])
+    return (
+        f"{c['other']} by {amount(abs(mean), half)} ({amount(low, half)} to {amount(high, half)})"
+    )
+
+
+def _undetected(c: dict[str, Any]) -> str:
+    """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
+    mean, half, missed = c["difference"]["mean"], c["difference"]["half"], c["missed"]
+    if not half:
+        return f"{c['other']} ({mean:.3g})"
+    could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
+    return f"{c['other']} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
+
+
+def _why(c: dict[str, Any]) -> str:
+    return "one seed" if c["n"] == 1 and "one seed" in c["sentence"] else "runs were lost"
+
+
+def _row(race: Race, name: str) -> dict[str, Any] | None:
+    return next((row for row in race["ranking"] if row["optimizer"] == name), None)
+
+
+def _epochs_to_target(race: Race, name: str) -> list[float | None]:
+    """By seed; None of a run that diverged or failed."""
+    problem = race["workload"]
+    split = "validation" if problem["selection"] == "validation" else "test"
+    sign = 1 if problem["larger_is_better"] else -1
+    runs = [
+        run for run in race["runs"] if run["stage"] == "final" and run["spec"]["optimizer"] == name
+    ]
+    found: list[float | None] = []
+    for run in sorted(runs, key=lambda run: int(run["spec"]["seed"])):
+        reached = [
+            float(record["epoch"])
+            for record in run["epochs"]
+            if (score := record[split][problem["metric"]]) is not None
+            and sign * score >= sign * problem["target"]
+        ]
+        never = problem["epochs"] + 1.0
+        found.append(min(reached, default=never) if run["status"] == "done" else None)
+    return found
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.stdev(known) if len(known) == len(values) > 1 else None
+
+
+def _spread_text(spread: float | None) -> str:
+    return f"{spread:.2g}" if spread is not None else "none (runs lost)"
+
+
+def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> float | None:
+    """Two-sided p that two paired scores vary alike: their sum and difference then are not
+    correlated (Pitman 1939, Morgan 1939). None with a lost run, or fewer than three."""
+    pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
+    n = len(pairs)
+    if n < 3 or n < len(a):
+        return None
+    sums, gaps = [x + y for x, y in pairs], [x - y for x, y in pairs]
+    if min(statistics.stdev(sums), statistics.stdev(gaps)) == 0:
+        return None
+    r = statistics.correlation(sums, gaps)
+    if 1 - r * r <= 0:
+        return 0.0
+    t = abs(r) * math.sqrt((n - 2) / (1 - r * r))
+    return float(2 * special.stdtr(n - 2, -t))
+
+
+def _short(found: str) -> str:
+    """The first sentences, no more than fit into a table."""
+    sentences = found.split(". ")
+    text = sentences[0]
+    for sentence in sentences[1:]:
+        if len(text) + len(sentence) > ROOM:
+            break
+        text += f". {sentence}"
+    return text.removesuffix(".") + "."
