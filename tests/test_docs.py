@@ -1,6 +1,10 @@
-"""Every Python example in README, guide and docstrings runs, in the order it is read."""
+"""Every Python example in README, guide and docstrings runs, in the order it is read; links lead
+somewhere, and every public name is in the reference."""
 
+import contextlib
 import doctest
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
@@ -18,6 +22,8 @@ NEEDS = {
     "hugging-face": ["transformers", "accelerate"],
     "lightning": ["lightning"],
 }
+# Made while the site is built.
+BUILT = {"results/races.html"}
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -44,8 +50,31 @@ def test_examples(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-    for target in LINK.findall(page.read_text()):
+    for target in set(LINK.findall(page.read_text())) - BUILT:
         assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+PUBLIC = ("adamomentum", "adamomentum.torch", "adamomentum.optax", "adamomentum.keras")
+SHOWN = re.compile(r"^::: (\S+)$", re.MULTILINE)
+
+
+def shown():
+    """What the reference shows, but for what needs a framework that is not installed."""
+    for page in (ROOT / "docs" / "reference").glob("*.md"):
+        for name in SHOWN.findall(page.read_text()):
+            with contextlib.suppress(ModuleNotFoundError):
+                yield pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize("module", [*PUBLIC, "adamomentum_lab"])
+def test_public_names_are_in_the_reference(module):
+    """Whichever module they are shown under."""
+    if module in ("adamomentum.optax", "adamomentum.keras"):
+        pytest.importorskip(module.split(".")[1])
+    public = importlib.import_module(module)
+    documented = list(shown())
+    for name in set(public.__all__) - {"__version__"}:
+        assert any(getattr(public, name) is one for one in documented), name
 
 
 def test_the_example_on_the_page_is_the_file():
