@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -371,7 +372,7 @@ def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> floa
 
 def _short(found: str) -> str:
     """The first sentences, no more than fit into a table."""
-    sentences = found.split(". ")
+    sentences = re.split(r"(?<!\.)\. ", found)  # dots that stand for more do not end one
     text = sentences[0]
     for sentence in sentences[1:]:
         if len(text) + len(sentence) > ROOM:

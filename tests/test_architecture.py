@@ -62,7 +62,18 @@ LAB = {
         "analysis",
         "data",
     },
-    "analysis": {"analysis", "errors", "runs", "training", "workloads", "contenders"},
+    "analysis": {
+        "analysis",
+        "errors",
+        "output",
+        "page",
+        "runs",
+        "training",
+        "workloads",
+        "contenders",
+    },
+    "budget.py": {"analysis", "contenders", "runs"},
+    "result.py": {"analysis", "budget", "errors", "output", "race", "runs", "workloads"},
 }
 LAB_FILES = [
     path
