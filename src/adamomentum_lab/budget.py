@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from adamomentum_lab.analysis.table import number
+from adamomentum_lab.analysis.wording import number
 from adamomentum_lab.contenders import LOGARITHMIC
 from adamomentum_lab.runs.tuning import Rung, Search, Settings, Space
 

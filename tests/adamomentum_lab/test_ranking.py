@@ -19,7 +19,8 @@ from adamomentum_lab.analysis.ranking import (
     validation_key,
 )
 from adamomentum_lab.analysis.statistics import Estimate
-from adamomentum_lab.analysis.table import number, ranking_table, settings_in_words, statements
+from adamomentum_lab.analysis.table import ranking_table, settings_in_words, statements
+from adamomentum_lab.analysis.wording import number
 from adamomentum_lab.output import dumps
 from adamomentum_lab.runs.spec import Spec
 from adamomentum_lab.runs.store import Run

@@ -14,20 +14,11 @@ from rich.text import Text
 from adamomentum_lab.analysis.effects import Effect
 from adamomentum_lab.analysis.ranking import Row, headline
 from adamomentum_lab.analysis.statistics import Estimate
+from adamomentum_lab.analysis.wording import number
 from adamomentum_lab.contenders import get
 from adamomentum_lab.workloads import Workload
 
 _FIRST = ("lr", "weight_decay", "eps")
-
-
-def number(value: Any) -> str:
-    """A setting as people write it."""
-    if isinstance(value, (list, tuple)):
-        return "(" + ", ".join(map(number, value)) + ")"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    text = f"{value:g}"
-    return text.replace("e-0", "e-").replace("e+0", "e+")
 
 
 def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:

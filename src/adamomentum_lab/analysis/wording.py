@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adamomentum_lab.analysis.statistics import Comparison
+
+
+def number(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(map(number, value)) + ")"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    text = f"{value:g}"
+    return text.replace("e-0", "e-").replace("e+0", "e+")
 
 
 def decimals(uncertainty: float | None) -> int | None:

@@ -111,7 +111,7 @@ def _page(races: Sequence[Race], folder: Path) -> str:
     data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
     return render(
         (_HERE / "page.html").read_text(),
-        {"interval": _interval, "setting": _setting, "probability": _probability},
+        {"interval": _interval, "setting": wording.number, "probability": _probability},
         css=(_HERE / "page.css").read_text(),
         # Only these scripts run, whatever the page's data may contain.
         policy=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
@@ -139,15 +139,6 @@ def _interval(estimate: dict[str, Any], sign: bool = False) -> str:
 def _probability(p: float) -> str:
     """As the sentences have it: never rounded across the level."""
     return wording.probability(p).removeprefix("p ").removeprefix("= ")
-
-
-def _setting(value: Any) -> str:
-    """A setting as people write it."""
-    if isinstance(value, list):
-        return "(" + ", ".join(map(_setting, value)) + ")"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    return f"{value:g}".replace("e-0", "e-")
 
 
 def _digest(script: str) -> str:
