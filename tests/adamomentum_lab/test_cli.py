@@ -301,7 +301,7 @@ def test_a_dry_run_shows_every_trial_and_runs_nothing(tmp_path, monkeypatch):
     assert "3 tuning and 2 final runs each, 10 in all, 150 epochs." in lines[0]
     assert lines[1] == "Searched (grid) for sgdm: lr 1e-5..0.1, momentum 0.5 to 0.9."
     assert lines[2] == "Searched (grid) for adabound: lr 1e-5..0.1, final lr 1e-5..0.1."
-    assert "3 trials up to epoch 5, the best 2 to 10, the best 1 to 20;" in lines[3]
+    assert "3 trials up to epoch 5, the best 2 to 10, the best 1 to 20." in lines[3]
     assert lines[4:6] == ["sgdm", "    1  lr 0.1, momentum 0.9"]
     assert lines[8:10] == ["adabound", "    1  lr 0.001, final lr 0.1"]
     assert len(lines) == 12
