@@ -12,6 +12,7 @@ from scipy import stats
 
 import claims
 import keep
+import paper
 import rules
 from adamomentum_lab.analysis import report
 from adamomentum_lab.analysis.effects import effects
@@ -20,7 +21,7 @@ from adamomentum_lab.analysis.ranking import Row
 from adamomentum_lab.analysis.statistics import Estimate, compare
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.workloads import find
-from tests.adamomentum_lab.test_report import noisy, problem, raced
+from tests.adamomentum_lab.races import noisy, problem, raced
 
 ROOT = Path(__file__).parents[1]
 OURS = [90.0, 90.4, 89.7, 90.2, 89.9]
@@ -360,8 +361,8 @@ def test_which_race_a_verdict_comes_from():
 
 
 def test_the_claims_cover_the_paper():
-    judged = {name for claim in claims.CLAIMS for name in claim.workloads}
-    assert judged == set(PAPER) == set(claims.TUNED)
+    judged = {name for claim in paper.CLAIMS for name in claim.workloads}
+    assert judged == set(PAPER) == set(paper.TUNED)
 
 
 def cells(page):
@@ -381,7 +382,7 @@ def test_without_records_nothing_is_tested():
 
 
 def test_a_page_of_made_up_records():
-    full = {"adamomentum": OURS, **dict.fromkeys(claims.SEVEN, LOWER)}
+    full = {"adamomentum": OURS, **dict.fromkeys(paper.SEVEN, LOWER)}
     three = {"adamomentum": OURS, "adam": HIGHER, "adam-translated": HIGHER}
     races = [
         race_of(full),
@@ -423,7 +424,7 @@ def test_the_committed_page_is_what_the_records_make(tmp_path):
 
 def test_the_committed_records_have_what_is_asked_of_them():
     _, theory = claims.read(claims.HERE)
-    for one in claims.THEOREMS:
+    for one in paper.THEOREMS:
         assert rules.theory(theory[one.record], one.statement).verdict != "not tested", one
 
 

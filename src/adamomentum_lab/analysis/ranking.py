@@ -7,7 +7,14 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from adamomentum_lab.analysis.statistics import Comparison, Estimate, Pair, compare, compare_pairs
+from adamomentum_lab.analysis.statistics import (
+    OURS,
+    Comparison,
+    Estimate,
+    Pair,
+    compare,
+    compare_pairs,
+)
 from adamomentum_lab.analysis.wording import amount, counted, listed
 from adamomentum_lab.runs.store import Run
 from adamomentum_lab.training.loop import chosen
@@ -15,8 +22,6 @@ from adamomentum_lab.workloads import Workload
 
 if TYPE_CHECKING:
     from adamomentum_lab.analysis.sensitivity import Sensitivity
-
-OURS = "adamomentum"
 
 
 def final(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
@@ -82,7 +87,7 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
     if ours is not None:
         scores = {name: row.values for name, row in others.items()}
         metric = f"test {workload.metric}"
-        for found in compare(ours.values, scores, metric, workload.larger_is_better, OURS):
+        for found in compare(ours.values, scores, metric, workload.larger_is_better):
             row = others[found.other]
             row.comparison, row.difference = found, found.difference
     sign = -1 if workload.larger_is_better else 1

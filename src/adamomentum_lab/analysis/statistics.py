@@ -20,6 +20,8 @@ from adamomentum_lab.analysis import wording
 Verdict = Literal["better", "worse", "no difference detected", "not comparable"]
 Scores = Sequence[float | None]
 
+OURS = "adamomentum"
+"""Whom the others are compared with."""
 LEVEL = 0.05
 """Chance of any false alarm in a family of comparisons."""
 POWER = 0.8
@@ -157,7 +159,7 @@ def compare(
     others: Mapping[str, Scores],
     metric: str,
     larger_is_better: bool,
-    name: str = "adamomentum",
+    name: str = OURS,
 ) -> list[Comparison]:
     """Each of the others beside ours, with Holm's correction over them all.
 

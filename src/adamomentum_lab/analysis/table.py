@@ -14,11 +14,9 @@ from rich.text import Text
 from adamomentum_lab.analysis.effects import Effect
 from adamomentum_lab.analysis.ranking import Row, headline
 from adamomentum_lab.analysis.statistics import Estimate
-from adamomentum_lab.analysis.wording import number
+from adamomentum_lab.analysis.wording import number, place
 from adamomentum_lab.contenders import get
 from adamomentum_lab.workloads import Workload
-
-_FIRST = ("lr", "weight_decay", "eps")
 
 
 def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:
@@ -26,9 +24,7 @@ def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bo
     defaults = get(optimizer).defaults
     shown = [
         f"{name.replace('_', ' ')} {number(value)}"
-        for name, value in sorted(
-            settings.items(), key=lambda item: (item[0] not in _FIRST, item[0] != "lr", item[0])
-        )
+        for name, value in sorted(settings.items(), key=lambda item: place(item[0]))
         if name == "lr" or not only_changed or _differs(value, defaults.get(name))
     ]
     return ", ".join(shown)

@@ -20,6 +20,11 @@ def number(value: Any) -> str:
     return text.replace("e-0", "e-").replace("e+0", "e+")
 
 
+def place(name: str) -> tuple[bool, bool, str]:
+    """Where among settings one stands: lr first, then weight decay and eps, then the rest."""
+    return name not in ("lr", "weight_decay", "eps"), name != "lr", name
+
+
 def decimals(uncertainty: float | None) -> int | None:
     """Digits after the point that give two of the uncertainty; None where that is out of hand."""
     if not uncertainty or not math.isfinite(uncertainty):

@@ -301,7 +301,7 @@ def _result(stage: str, run: Run, workload: Workload) -> str:
 def _show(result: Result, folder: Path) -> None:
     from rich.console import Console
 
-    from adamomentum_lab.analysis.ranking import OURS
+    from adamomentum_lab.analysis.statistics import OURS
     from adamomentum_lab.analysis.table import ranking_table, statements
 
     race, workload = result.race, result.workload

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from scipy import stats
 
-from adamomentum_lab.analysis.ranking import OURS
-from adamomentum_lab.analysis.statistics import Estimate
+from adamomentum_lab.analysis.statistics import OURS, Estimate
 from adamomentum_lab.analysis.table import settings_in_words
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.landscape.curvature import Hessian, top_eigenvalue, trace

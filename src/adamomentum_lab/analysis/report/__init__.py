@@ -19,17 +19,13 @@ from urllib.parse import quote
 
 import adamomentum
 from adamomentum_lab.analysis import curves, published, wording
-from adamomentum_lab.analysis.statistics import profiles
+from adamomentum_lab.analysis.statistics import OURS, profiles
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.output import dumps
 from adamomentum_lab.page import render
 
 _HERE = Path(__file__).parent
 _DIGITS = 6  # of numbers in the page; more than anyone reads, fewer than a float has
-_PICTURES = 3  # of a numbered sequence: its first, middle and last
-
-OURS = "adamomentum"
-_FIRST = ("lr", "weight_decay", "eps")
 Race = dict[str, Any]
 
 
@@ -175,7 +171,7 @@ def _view(race: Race, folder: Path) -> dict[str, Any]:
             for row in race["ranking"]
             for point in (row["sensitivity"] or {"points": ()})["points"]
         ),
-        "columns": sorted(settings, key=lambda name: (name not in _FIRST, name != "lr", name)),
+        "columns": sorted(settings, key=wording.place),
         "environment": _environment(race["runs"]),
         "pictures": _pictures(final, folder),
         "seconds": sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]),
@@ -193,11 +189,8 @@ def _data(race: Race, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for own in race.get("tuning", {"contenders": {}})["contenders"].values()
     }
     return {
-        "name": race["name"],
         "metric": problem["metric"],
         "larger": problem["larger_is_better"],
-        "target": problem["target"],
-        "carried": carried,
         "optimizers": names,
         "order": race["spec"]["optimizers"],
         "curves": [
@@ -284,9 +277,9 @@ def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, A
         name, place = run["spec"]["optimizer"], folder / run["id"]
         if name in shown or not place.is_dir():
             continue
-        sheets = sorted(place.glob("sheet-*.png"))
-        middle = sheets[len(sheets) // 2 : len(sheets) // 2 + 1] if len(sheets) >= _PICTURES else []
-        chosen = [*sheets[:1], *middle, *sheets[-1:], *place.glob("interpolation.png")]
+        sheets = sorted(place.glob("sheet-[0-9]*[0-9].png"))
+        ends = {0, len(sheets) // 2, len(sheets) - 1}
+        chosen = [sheets[i] for i in sorted(ends) if sheets] + [*place.glob("interpolation.png")]
         made = [(_stage(file.stem), source) for file in chosen if (source := _embedded(file))]
         if made:
             shown[name] = {"optimizer": name, "seed": run["spec"]["seed"], "pictures": made}
@@ -295,14 +288,14 @@ def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, A
 
 def _stage(stem: str) -> str:
     """When or how a picture was made, in words."""
-    name, _, number = stem.rpartition("-")
-    if name != "sheet":
+    number = stem.removeprefix("sheet-")
+    if not number.isdecimal():
         return "from one noise to another"
     return f"after epoch {int(number)}" if int(number) else "before training"
 
 
 def _embedded(file: Path) -> str | None:
-    """A picture as part of the page, a tenth of the size of its file; None if it is damaged."""
+    """A picture as part of the page, a quarter of the size of its file; None if it is damaged."""
     from PIL import Image
 
     out = io.BytesIO()

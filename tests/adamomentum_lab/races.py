@@ -1,0 +1,112 @@
+"""Races with made-up scores, held by the real code, and their pages."""
+
+import math
+import random
+
+from adamomentum_lab.analysis import report
+from adamomentum_lab.race import Race, hold
+from adamomentum_lab.result import write
+from adamomentum_lab.runs.store import Run, Store
+from adamomentum_lab.workloads import find
+from tests.adamomentum_lab.problems import HEAD
+
+EVIL = (
+    "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+)
+
+
+class MadeUp:
+    """An engine whose runs have the scores that a function of their specification says."""
+
+    def __init__(self, accuracy, epochs=4):
+        self.accuracy, self.epochs = accuracy, epochs
+
+    def run(self, jobs, on_epoch=None, on_run=lambda run: None):
+        runs = [self.one(job.spec) for job in jobs]
+        for run in runs:
+            on_run(run)
+        return runs
+
+    def one(self, spec):
+        last = self.accuracy(spec)
+        status = "done"
+        if isinstance(last, str):
+            last, status = 50.0, last
+        epochs = [
+            {
+                "epoch": e,
+                "train": {"loss": 2.0 / e},
+                "validation": {"loss": 2.0 / e, "accuracy": last * e / self.epochs},
+                "test": {"loss": 2.0 / e, "accuracy": last * e / self.epochs - 1},
+            }
+            for e in range(1, (1 if status == "diverged" else self.epochs) + 1)
+        ]
+        machine = {"ms_per_update": 1.5, "seconds": 4.0, "torch": "2.13", "updates": 28}
+        error = "RuntimeError: it was not to be" if status == "failed" else None
+        return Run(spec, status, epochs, [1.0] * len(epochs), machine, error)
+
+
+def noisy(spec):
+    """An accuracy that depends on the optimizer, the lr and the seed."""
+    chance = random.Random(f"{spec.seed} {dict(spec.settings)['lr']}").gauss(0, 1)
+    return {"adam": 85.0, "adamomentum": 88.0}.get(spec.optimizer, 80.0) + chance
+
+
+def raced(folder, origin, accuracy=noisy, names=("adam", "adamomentum", "sgdm"), **options):
+    race = Race(
+        origin.name,
+        origin.code,
+        tuple(names),
+        options.pop("trials", 3),
+        options.pop("seeds", 4),
+        options.pop("scale", "mini"),
+        options.pop("protocol", "fair"),
+    )
+    engine = MadeUp(accuracy, **options)
+    result = hold(race, origin, Store(folder), engine, lambda *_: None)
+    write(result, folder / "races" / race.id)
+    return result
+
+
+def problem(folder, name="plain", **lines):
+    """A user's file, with these class attributes."""
+    text = HEAD + "".join(f"\n    {key} = {value!r}" for key, value in lines.items()) + "\n"
+    file = folder / f"{name}.py"
+    file.write_text(text)
+    return find(str(file))
+
+
+def made(folder):
+    file = folder / "page.html"
+    file.write_text(report.page(report.load(folder), folder))
+    return file
+
+
+def worst(folder):
+    """Everything that can go wrong at once, and a name that would like to be markup."""
+    origin = problem(folder, "<b>bold & co", metric=EVIL, target=None)
+    lines = origin.file.read_text().replace("'''Two noisy", f"'''{EVIL} Two noisy")
+    lines += """
+    def scores(self, model, batch):
+        return super().scores(model, batch)
+"""
+    origin.file.write_text(lines)
+    origin = find(str(origin.file))
+
+    def accuracy(spec):
+        return {"adam": "diverged", "sgdm": "failed"}.get(spec.optimizer, math.nan)
+
+    class Engine(MadeUp):
+        def one(self, spec):
+            run = super().one(spec)
+            for record in run.epochs:
+                for scores in (record["validation"], record["test"]):
+                    scores[EVIL] = scores.pop("accuracy")
+            if run.error:
+                run.error = EVIL
+            return run
+
+    names = ("adam", "sgdm", "yogi", "adamomentum")
+    race = Race(origin.name, origin.code, names, 2, 1, "mini", "fair")
+    result = hold(race, origin, Store(folder), Engine(accuracy), lambda *_: None)
+    write(result, folder / "races" / race.id)
