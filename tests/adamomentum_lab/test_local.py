@@ -1,5 +1,9 @@
 """The engine of worker processes: what happens when work goes wrong."""
 
+import platform
+import subprocess
+import sys
+
 import pytest
 
 from adamomentum_lab.errors import LabError
@@ -119,3 +123,23 @@ def test_divergence_is_a_result(tmp_path):
         (run,) = engine.run(jobs_of(store, tmp_path, "diverges", [1]))
     assert (run.status, run.epochs) == ("diverged", [])
     assert store.get(run.spec).status == "diverged"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="an option of glibc")
+def test_a_run_uses_its_memory_again():
+    script = """
+import resource, sys, torch
+from adamomentum_lab.runs.execute import keep_memory
+if sys.argv[1] == "kept":
+    keep_memory()
+for i in range(21):
+    if i == 1:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    torch.ones(2**24)  # 64 MiB, freed at once
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    pages = {
+        way: int(subprocess.check_output([sys.executable, "-c", script, way], text=True))
+        for way in ("kept", "usual")
+    }
+    assert pages["kept"] < pages["usual"] / 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import traceback
 from collections.abc import Callable
@@ -48,6 +49,22 @@ class Job:
     checkpoint_seconds: float = 15.0
 
 
+def keep_memory() -> None:
+    """Let this process use again the memory that it frees, whatever the size.
+
+    glibc returns blocks of 32 MiB and more to the system at once: those of a softmax over 10,000
+    words cost fresh pages at every update, and an LSTM with two such processes at work trains 2.5
+    times as fast without. No number depends on it.
+    """
+    m_trim_threshold, m_mmap_max = -1, -4
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # not glibc
+    mallopt(m_mmap_max, 0)
+    mallopt(m_trim_threshold, 2**31 - 1)
+
+
 def as_kept(job: Job, run: Run) -> Run:
     """A run that came to the end of its job, as it is kept: `stopped` if more of it is left."""
     return replace(run, status="stopped") if job.epochs and run.status == "done" else run
@@ -71,6 +88,7 @@ def execute(
     """Do the run, or what is left of it."""
     spec = job.spec
     torch.set_num_threads(job.threads)
+    keep_memory()
     fabric = _fabric(job)
     lock = _lock(job.folder) if fabric.is_global_zero else None
     try:
