@@ -81,8 +81,8 @@ class Engine(Protocol):
 
 def base_settings(name: str, workload: type[Workload], protocol: Rules) -> dict[str, Any]:
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
-    stated = workload.settings.get(protocol, {}).get(name, {})
-    return {**contenders.get(name).defaults, **stated}
+    contender = contenders.get(name)
+    return {**contender.defaults, **contender.stated(workload.settings.get(protocol, {}))}
 
 
 def budget(race: Race, cls: type[Workload]) -> Budget:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adamomentum_lab import output, workloads
+from adamomentum_lab import contenders, output, workloads
 from adamomentum_lab.analysis.effects import Effect, effects
 from adamomentum_lab.analysis.ranking import Row, final, headline
 from adamomentum_lab.budget import Budget
@@ -169,7 +169,7 @@ def caveats_of(spec: Spec, workload: Workload) -> tuple[str, ...]:
 def unstated(names: Iterable[str], workload: type[Workload], protocol: Protocol) -> tuple[str, ...]:
     """A caveat, where a protocol has settings of its own but not for all of these."""
     stated = workload.settings.get(protocol, {})
-    lacking = [name for name in names if stated and name not in stated]
+    lacking = [name for name in names if stated and not contenders.get(name).stated(stated)]
     if not lacking:
         return ()
     return (f"no settings are known of {', '.join(lacking)} under {protocol}: their defaults",)

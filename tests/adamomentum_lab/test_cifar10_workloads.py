@@ -141,5 +141,5 @@ def test_optimizers_without_stated_settings_are_told():
     cifar, imagenet = (find(name).load() for name in ("cifar10_vgg16", "imagenet_resnet18"))
     assert unstated(["adam", "sgdm"], cifar, "paper") == ()
     assert unstated(["adam", "eadam"], cifar, "fair") == ()
-    (words,) = unstated(["adam", "adamw", "eadam"], imagenet, "paper")
-    assert words == "no settings are known of adamw, eadam under paper: their defaults"
+    (words,) = unstated(["adam", "adamw", "eadam", "nadam"], imagenet, "paper")
+    assert words == "no settings are known of adamw, nadam under paper: their defaults"

@@ -293,6 +293,14 @@ def test_settings_of_the_protocols(layers):
         sgd = base_settings("sgdm", cls, protocol)
         assert (sgd["lr"], sgd["momentum"]) == (30.0, 0.0 if i else 0.9)
     assert base_settings("adamomentum", cls, "as-run")["decoupled_weight_decay"] is False
+    # The controls have the settings of those they control.
+    adam, ours = (base_settings(name, cls, "as-run") for name in ("adam", "adamomentum"))
+    assert base_settings("adam-translated", cls, "as-run") == {**adam, "lr": 1e-3}
+    del ours["rectify"]
+    assert base_settings("adamomentum-debiased", cls, "as-run") == ours
+    assert base_settings("eadam", cls, "as-run") == ours
+    outer = {**ours, "eps": contenders.get("adamomentum-outer-eps").defaults["eps"]}
+    assert base_settings("adamomentum-outer-eps", cls, "as-run") == outer
     workload = cls("full")
     lrs = [workload.schedule.lr(1.0, Moment(0, e, 200)) for e in (99.9, 100, 144.9, 145, 199)]
     assert lrs == pytest.approx([1, 0.1, 0.1, 0.01, 0.01])

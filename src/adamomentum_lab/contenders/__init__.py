@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -36,6 +36,19 @@ class Contender:
     summary: str
     role: Literal["paper", "control", "extra"]
     family: Literal["sgdm", "adaptive"]  # of the paper's search grids
+    shares: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """Of a control: whose settings are its own too, and which, where a protocol states none."""
+
+    def stated(self, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Of the settings that a protocol has for each optimizer, those that are for this one."""
+        if self.name in settings:
+            return dict(settings[self.name])
+        return {
+            key: settings[other][key]
+            for other, keys in self.shares.items()
+            for key in keys
+            if key in settings.get(other, ())
+        }
 
     def check(self, settings: Iterable[str]) -> None:
         """Refuse names of settings that it does not have."""

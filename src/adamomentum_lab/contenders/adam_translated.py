@@ -53,4 +53,8 @@ CONTENDER = Contender(
     summary="Adam at AdaMomentum's lr times sqrt((1+b1)/(1-b1)); coupled weight decay",
     role="control",
     family="adaptive",
+    shares={
+        "adamomentum": ("lr",),
+        "adam": ("betas", "eps", "weight_decay", "decoupled_weight_decay"),
+    },
 )

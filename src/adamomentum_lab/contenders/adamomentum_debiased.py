@@ -19,4 +19,5 @@ CONTENDER = Contender(
     summary="AdaMomentum whose first step is lr and not lr/(1-b1); decoupled weight decay",
     role="control",
     family="adaptive",
+    shares={"adamomentum": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")},
 )

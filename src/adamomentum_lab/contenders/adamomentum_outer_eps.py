@@ -48,4 +48,5 @@ CONTENDER = Contender(
     summary="AdaMomentum with eps outside the root, as Adam has it; decoupled weight decay",
     role="control",
     family="adaptive",
+    shares={"adamomentum": ("lr", "betas", "weight_decay", "decoupled_weight_decay")},
 )

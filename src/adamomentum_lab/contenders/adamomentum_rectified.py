@@ -19,4 +19,5 @@ CONTENDER = Contender(
     summary="AdaMomentum with RAdam's rectification, as the authors ran it; decoupled weight decay",
     role="control",
     family="adaptive",
+    shares={"adamomentum": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")},
 )

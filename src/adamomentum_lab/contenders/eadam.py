@@ -52,4 +52,5 @@ CONTENDER = Contender(
     summary="Adam with eps inside its second moment; decoupled weight decay",
     role="control",
     family="adaptive",
+    shares={"adamomentum": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")},
 )
