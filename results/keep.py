@@ -1,8 +1,9 @@
-"""Make the small records of this folder from the results of races and of the theory.
+"""Make the small records of this folder from the results of races, of the theory and of speed.
 
 python results/keep.py RUNS...             every finished race of these folders of results
 python results/keep.py RUNS/races/ID       one of them; --name NAME calls it otherwise
 python results/keep.py --theory DIR        what `adamomentum theory all --out DIR` wrote
+python results/keep.py --speed FILES...    what `adamomentum bench --out FILE` wrote, once a file
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,15 @@ def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     return {**kept, "versions": _machine(found["machine"], VERSIONS)}
 
 
+def speed_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of one measurement of step times."""
+    if not isinstance(found, dict) or not {"machine", "models"} <= found.keys():
+        raise LabError(f"{file} was not written by this version of `adamomentum bench`.")
+    machine = _machine(found["machine"], (*ENVIRONMENT, "processor"))
+    record: dict[str, Any] = _plain({**found, "machine": machine}, 4)
+    return record
+
+
 def text(record: dict[str, Any]) -> str:
     """JSON, with a line for each run and each row, so that changes can be read."""
 
@@ -175,16 +185,22 @@ def keep_theory(folder: Path, out: Path) -> list[Path]:
     found = sorted(folder.glob("*.json"))
     if not found:
         raise LabError(f"there is no theory in {folder}; `adamomentum theory all --out` makes it.")
-    try:
-        records = {
-            out / "theory" / file.name: text(theory_record(json.loads(file.read_text()), file))
-            for file in found
-        }
-    except (OSError, ValueError, TypeError) as error:
-        raise LabError(f"{folder} cannot be read ({error}).") from error
-    for file, content in records.items():
-        write(file, content)
-    return list(records)
+    return _keep(found, theory_record, out / "theory")
+
+
+def _keep(
+    files: list[Path], record: Callable[[dict[str, Any], Path], dict[str, Any]], out: Path
+) -> list[Path]:
+    """Write a record of each file; all, or none where one cannot be kept."""
+    made = {}
+    for file in files:
+        try:
+            made[out / file.name] = text(record(json.loads(file.read_text()), file))
+        except (OSError, ValueError, TypeError) as error:
+            raise LabError(f"{file} cannot be read ({error}).") from error
+    for path, content in made.items():
+        write(path, content)
+    return list(made)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -194,14 +210,16 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("runs", nargs="*", type=Path, help="folders of results, or of one race")
     parser.add_argument("--theory", type=Path, help="folder that `adamomentum theory` wrote")
+    parser.add_argument("--speed", nargs="+", type=Path, default=[], help="files of `bench --out`")
     parser.add_argument("--name", help="of the record, if not WORKLOAD-SCALE-PROTOCOL")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the records")
     given = parser.parse_args(words)
-    if not given.runs and not given.theory:
-        parser.error("name a folder of results, or --theory DIR.")
+    if not (given.runs or given.theory or given.speed):
+        parser.error("name a folder of results, --theory DIR or --speed FILES.")
     try:
         files = keep_races(given.runs, given.out, given.name) if given.runs else []
         files += keep_theory(given.theory, given.out) if given.theory else []
+        files += _keep(given.speed, speed_record, given.out / "speed")
     except LabError as error:
         print(error, file=sys.stderr)
         return 1

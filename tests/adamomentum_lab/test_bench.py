@@ -44,7 +44,7 @@ def test_a_small_run(tmp_path, monkeypatch):
     threads = torch.get_num_threads()
     step_time.main(["tiny"], threads, 0.01, tmp_path / "bench.json", lines.append)
     report = json.loads((tmp_path / "bench.json").read_text())
-    results = report["models"]["tiny"]
+    results = report["models"]["tiny"]["steps"]
     assert results["Adam, fused"]["times_as_fast_as_adam_fused"] == 1
     assert results["AdaMomentum"]["state_bytes_per_parameter"] == pytest.approx(8, abs=0.1)
     assert results["  bfloat16 moments"]["state_bytes_per_parameter"] == pytest.approx(4, abs=0.1)

@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.bench.shapes import MODELS, Shapes, count
+from adamomentum_lab.runs.environment import environment
 
 BASE = "Adam, fused"
 OURS = "AdaMomentum"
@@ -166,13 +167,15 @@ def run(
         f"reaches {add:.1f} GB/s.\nRatios are to Adam(fused=True), larger is faster; extra memory "
         f"is that of new tensors."
     )
-    report: dict[str, Any] = {"add_gb_per_second": add, "threads": threads, "models": {}}
+    machine = environment("cpu")
+    report: dict[str, Any] = {"machine": machine, "add_gb_per_second": add, "models": {}}
     for model in models:
         shapes = MODELS[model]
         size = count(shapes)
         say(f"\n{model}: {size:,} parameters in {len(shapes)} tensors")
         say(f"{'':28}{'ratio':>8}{'ms':>10}{'state B/param':>15}{'extra MB':>10}{'GB/s':>8}")
-        results = report["models"][model] = measure(shapes, builds, seconds)
+        results = measure(shapes, builds, seconds)
+        report["models"][model] = {"tensors": len(shapes), "parameters": size, "steps": results}
         for name, r in results.items():
             # Of one pass: parameter, moments read and written, gradient read.
             r["gb_per_second"] = (

@@ -22,10 +22,22 @@ def environment(device: str) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": _processor(),
         "processors": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": device,
     }
+
+
+@functools.cache
+def _processor() -> str | None:
+    """Its name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor()) or None
 
 
 @functools.cache
