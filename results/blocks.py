@@ -1,0 +1,187 @@
+"""Make the tables and the picture that README and the guide show, from the records here.
+
+python results/blocks.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rules
+from adamomentum_lab.analysis.wording import counted, listed
+from claims import HERE, bearing, read
+from paper import CIFAR, GANS, PTB
+from picture import picture
+from rules import Race
+
+ROOT = HERE.parent
+FILES = ("README.md", "docs/guide/performance.md")
+PICTURE = "docs/race.svg"
+PICTURED = "cifar10_resnet34-mini-fair"
+
+# The problems of the comparison in README, and the optimizers that all of them were raced with.
+PROBLEMS = (*CIFAR, *PTB, "multi30k_transformer", *GANS, "digits_cnn", "digits_mlp")
+COLUMNS = ("adamomentum", "adam", "adam-translated", "adabelief", "sgdm")
+
+NAMES = {
+    "DenseNet-121": "DenseNet-121 (growth 12)",
+    "LSTM, 3 layers": "LSTM with 3 layers",
+    "one of 64 Mi": "one tensor of 64 Mi",
+    "1,000 x 64": "1,000 tensors of 64",
+}
+ADAM, OURS, PLAIN, BFLOAT16 = "Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments"
+
+
+def comparison(races: Sequence[Race]) -> str:
+    """What each optimizer reached on each problem, and what was detected."""
+    rows = [
+        "| test score ± 95 % interval | " + " | ".join(COLUMNS) + " | detected of adamomentum |",
+        "| --- |" + " ---: |" * len(COLUMNS) + " --- |",
+    ]
+    for name in PROBLEMS:
+        race = bearing(races, name)
+        if race is None:
+            continue
+        problem, scores = race["workload"], {row["optimizer"]: row for row in race["ranking"]}
+        arrow = "↑" if problem["larger_is_better"] else "↓"
+        cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
+        what = (
+            f"[{name}](docs/results.md), {problem['metric']} {arrow}, {race['spec']['seeds']} seeds"
+        )
+        rows.append(f"| {what} | " + " | ".join(cells) + f" | {_detected(race)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _score(row: dict[str, Any]) -> str:
+    """Such as `97.25 ± 0.46`."""
+    lost = row["diverged"] + row["failed"]
+    score = rules.estimate(row["score"]).partition(" (")[0]
+    return f"{score}, {lost} lost" if lost else score
+
+
+def _detected(race: Race) -> str:
+    """In words, with whom of all that took part there is a difference."""
+    others = [row for row in race["ranking"] if row["optimizer"] != rules.OURS]
+    by_verdict: dict[str, list[str]] = {"worse": [], "better": []}
+    for row in others:
+        by_verdict.setdefault(row["comparison"]["verdict"], []).append(row["optimizer"])
+    parts = [
+        f"{word} than {listed(by_verdict[verdict])}"
+        for verdict, word in (("worse", "better"), ("better", "worse"))
+        if by_verdict[verdict]
+    ]
+    rank = next(row["rank"] for row in race["ranking"] if row["optimizer"] == rules.OURS)
+    return f"{'; '.join(parts) or 'no difference to any'}; number {rank} of {len(others) + 1}"
+
+
+def speed(records: Sequence[Mapping[str, Any]]) -> str:
+    """Step times beside torch's fused Adam: of several measurements the middle one."""
+    rows = [
+        f"| parameters | tensors | {OURS} | Adam(fused=True) / {OURS} | plain loop / {OURS} |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for model, its in records[0]["models"].items():
+        name = NAMES.get(model, model)
+        if its["tensors"] > 1 and model != "1,000 x 64":
+            name += f", {its['parameters'] / 1e6:.1f} M"
+        ms = statistics.median(1e3 * _steps(record, model)[OURS]["seconds"] for record in records)
+        ratios = [_ratio(records, model, other) for other in (ADAM, PLAIN)]
+        rows.append(f"| {name} | {its['tensors']} | {ms:.3g} ms | {ratios[0]} | {ratios[1]} |")
+    return "\n".join(rows) + "\n"
+
+
+def moments(records: Sequence[Mapping[str, Any]]) -> str:
+    """What moments in bfloat16 save and do to the step time."""
+    model = "one of 64 Mi"
+    rows = [
+        f"| moments | state, bytes per parameter | one of 64 Mi, Adam(fused=True) / {OURS} |",
+        "| --- | ---: | ---: |",
+    ]
+    for name, way in (("float32", OURS), ("bfloat16", BFLOAT16)):
+        state = _steps(records[0], model)[way]["state_bytes_per_parameter"]
+        rows.append(f"| {name} | {state:g} | {_ratio(records, model, ADAM, way)} |")
+    return "\n".join(rows) + "\n"
+
+
+def measured_on(records: Sequence[Mapping[str, Any]]) -> str:
+    """Where the step times come from, in a sentence."""
+    machine = records[0]["machine"]
+    adds = [record["add_gb_per_second"] for record in records]
+    largest = [_steps(record, "one of 64 Mi")[OURS]["gb_per_second"] for record in records]
+    return (
+        f"`adamomentum bench`, {counted(len(records), 'run')}, {machine['threads']} threads of a "
+        f"virtual machine with {machine['processors']} cores ({machine['processor']}), torch "
+        f"{machine['torch']}, float32, default options. An in-place add of 64 Mi floats reached "
+        f"{min(adds):.0f} to {max(adds):.0f} GB/s; on one tensor of 64 Mi AdaMomentum reached "
+        f"{min(largest):.0f} to {max(largest):.0f}.\n"
+    )
+
+
+def _steps(record: Mapping[str, Any], model: str) -> dict[str, dict[str, float]]:
+    steps: dict[str, dict[str, float]] = record["models"][model]["steps"]
+    return steps
+
+
+def _ratio(records: Sequence[Mapping[str, Any]], model: str, other: str, ours: str = OURS) -> str:
+    """Such as `1.06 (1.05 to 1.18)`: the middle, the lowest and the highest."""
+    steps = [_steps(record, model) for record in records]
+    ratios = sorted(one[other]["seconds"] / one[ours]["seconds"] for one in steps)
+    digits = 2 if ratios[0] < 3 else 1 if ratios[0] < 10 else 0
+    low, middle, high = (
+        f"{ratio:.{digits}f}" for ratio in (ratios[0], statistics.median(ratios), ratios[-1])
+    )
+    return f"{middle} ({low} to {high})"
+
+
+def blocks(folder: Path) -> dict[str, str]:
+    """Every block by its name."""
+    races, _ = read(folder)
+    records = [json.loads(file.read_text()) for file in sorted(folder.glob("speed/*.json"))]
+    made = {"comparison": comparison(races)}
+    if records:
+        made |= {
+            "speed": speed(records),
+            "moments": moments(records),
+            "measured on": measured_on(records),
+        }
+    return made
+
+
+def filled(text: str, made: Mapping[str, str]) -> str:
+    """A text with what stands between `<!-- results: NAME -->` and `<!-- end -->` made anew."""
+
+    def one(found: re.Match[str]) -> str:
+        return f"<!-- results: {found[1]} -->\n{made[found[1]]}<!-- end -->"
+
+    return re.sub(r"<!-- results: ([^>]+) -->\n.*?<!-- end -->", one, text, flags=re.DOTALL)
+
+
+def files(folder: Path = HERE) -> dict[Path, str]:
+    """All that this command writes."""
+    made = blocks(folder)
+    content = {ROOT / name: filled((ROOT / name).read_text(), made) for name in FILES}
+    races, _ = read(folder)
+    pictured = next((race for race in races if race["name"] == PICTURED), None)
+    return content | ({ROOT / PICTURE: picture(pictured)} if pictured else {})
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args(words)
+    for path, content in files().items():
+        path.write_text(content)
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
