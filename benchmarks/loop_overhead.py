@@ -36,7 +36,7 @@ def bare(workload, model, optimizer, split, updates):
             torch.nn.utils.clip_grad_norm_(model.parameters(), workload.clip)
         optimizer.step()
         total += loss.detach()
-        predicted += batch[-1].numel()
+        predicted += batch[1].numel()
     return float(total), predicted
 
 
