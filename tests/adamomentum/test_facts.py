@@ -35,8 +35,8 @@ def test_floor_of_the_denominator(eps, floor):
 
 
 def test_first_steps_are_up_to_ten_times_lr():
-    lengths = [d[0] for d, _, _ in directions(np.full((50, 1), 0.3))]
-    expected = {1: 10, 2: 6.6, 3: 5.0, 5: 3.5, 10: 2.2, 20: 1.54, 50: 1.17}
+    lengths = [d[0] for d, _, _ in directions(np.full((1000, 1), 0.3))]
+    expected = {1: 10, 2: 6.6, 3: 5.0, 5: 3.5, 10: 2.2, 20: 1.54, 50: 1.17, 100: 1.07, 1000: 1.00}
     for t, times in expected.items():
         assert lengths[t - 1] == pytest.approx(times, rel=0.02), t
     assert all(a > b for a, b in itertools.pairwise(lengths))
