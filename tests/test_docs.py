@@ -4,6 +4,7 @@ somewhere, and every public name is in the reference."""
 import contextlib
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 from pathlib import Path
@@ -82,6 +83,16 @@ def test_the_example_on_the_page_is_the_file():
     example = (ROOT / "examples" / "breast_cancer.py").read_text()
     assert BLOCK.search(page).group(1) == example
     assert len(example.splitlines()) < 40
+
+
+def test_the_sentences_shown_are_those_of_the_record():
+    page = (ROOT / "docs" / "guide" / "racing.md").read_text()
+    quoted = re.findall(r"(?:^> .*\n)+", page, re.MULTILINE)
+    shown = [" ".join(line[2:] for line in quote.splitlines()) for quote in quoted]
+    record = ROOT / "results" / "races" / "digits_mlp-mini-fair" / "race.json"
+    rows = json.loads(record.read_text())["ranking"]
+    assert len(shown) == 2
+    assert set(shown) <= {row["comparison"]["sentence"] for row in rows if row["comparison"]}
 
 
 @pytest.mark.parametrize("module", [migrate, optimizer, settings], ids=lambda m: m.__name__)
