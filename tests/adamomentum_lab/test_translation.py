@@ -212,6 +212,8 @@ def test_the_real_tatoeba():
     text = tatoeba.tatoeba()
     assert len(text) == 169_813
     assert (text.source[0], text.target[0]) == ("Hallo!", "Hi.")
+    train, _, _ = tatoeba.divided(text, train=0.15, held_out=0.004)  # as at mini
+    assert (len(train), len(train.cleaned())) == (25_503, 24_286)
     assert tatoeba.DATASET.state()[0] == "complete"
 
 
