@@ -9,11 +9,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
 .PHONY: help install race lint check test bench results docs clean
 
 help:
-	@echo "make race     race eight optimizers on an embedded problem, in two minutes"
+	@echo "make race     race eight optimizers on an embedded problem"
 	@echo "make test     everything: lint, types, all tests"
-	@echo "make check    lint, types and the fast tests, in under a minute"
-	@echo "make bench    step time and memory beside torch.optim.Adam, some minutes"
-	@echo "make results  docs/results.md, from the records in results/"
+	@echo "make check    lint, types and the fast tests"
+	@echo "make bench    step time and memory beside torch.optim.Adam"
+	@echo "make results  tables and pages of results, from the records in results/"
 	@echo "make docs     the documentation, in site/"
 	@echo "make install  the environment of the above, in $(VENV)"
 	@echo "make clean    remove what these made"
@@ -49,6 +49,7 @@ bench: install
 
 results: install
 	$(BIN)/python results/claims.py
+	$(BIN)/python results/blocks.py
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

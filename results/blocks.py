@@ -59,9 +59,28 @@ def comparison(races: Sequence[Race]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def in_short(races: Sequence[Race]) -> str:
+    """Of each other optimizer, on which problems AdaMomentum was better, and on which worse."""
+    found = {name: race for name in PROBLEMS if (race := bearing(races, name))}
+    lines = []
+    for other in COLUMNS[1:]:
+        by_verdict: dict[str, list[str]] = {}
+        for name, race in found.items():
+            for row in race["ranking"]:
+                if row["optimizer"] == other:
+                    by_verdict.setdefault(row["comparison"]["verdict"], []).append(f"`{name}`")
+        raced = sum(map(len, by_verdict.values()))
+        better, worse = by_verdict.get("worse", []), by_verdict.get("better", [])
+        lines.append(
+            f"- beside `{other}` ({counted(raced, 'problem')}): better on "
+            f"{listed(better) or 'none'}, worse on {listed(worse) or 'none'}\n"
+        )
+    return "".join(lines)
+
+
 def _score(row: dict[str, Any]) -> str:
     """Such as `97.25 ± 0.46`."""
-    lost = row["diverged"] + row["failed"]
+    lost = row["values"].count(None)
     score = rules.estimate(row["score"]).partition(" (")[0]
     return f"{score}, {lost} lost" if lost else score
 
@@ -144,7 +163,7 @@ def blocks(folder: Path) -> dict[str, str]:
     """Every block by its name."""
     races, _ = read(folder)
     records = [json.loads(file.read_text()) for file in sorted(folder.glob("speed/*.json"))]
-    made = {"comparison": comparison(races)}
+    made = {"comparison": comparison(races), "in short": in_short(races)}
     if records:
         made |= {
             "speed": speed(records),

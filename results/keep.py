@@ -123,7 +123,7 @@ def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     if not all(key in found for key in wanted):
         raise LabError(f"{file} was written by an older version; `adamomentum theory` makes it.")
     if found["size"] == "smoke":
-        raise LabError(f"{file} is of size smoke, which is for tests; leave out --smoke.")
+        raise LabError(f"{file} is of size smoke, which is for tests.")
     kept = {key: found[key] for key in wanted[:-1]}
     return {**kept, "versions": _machine(found["machine"], VERSIONS)}
 
