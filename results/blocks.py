@@ -6,7 +6,6 @@ python results/blocks.py
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import sys
@@ -16,13 +15,13 @@ from typing import Any
 
 import rules
 from adamomentum_lab.analysis.wording import counted, listed
-from claims import HERE, bearing, read
+from claims import HERE, Record, Records, bearing
 from paper import CIFAR, GANS, PTB
 from picture import picture
 from rules import Race
 
 ROOT = HERE.parent
-FILES = ("README.md", "docs/guide/performance.md")
+FILES = ("README.md", "docs/guide/performance.md", "docs/guide/landscape.md")
 PICTURE = "docs/race.svg"
 PICTURED = "cifar10_resnet34-mini-fair"
 
@@ -100,7 +99,7 @@ def _detected(race: Race) -> str:
     return f"{'; '.join(parts) or 'no difference to any'}; number {rank} of {len(others) + 1}"
 
 
-def speed(records: Sequence[Mapping[str, Any]]) -> str:
+def speed(records: Sequence[Record]) -> str:
     """Step times beside torch's fused Adam: of several measurements the middle one."""
     rows = [
         f"| parameters | tensors | {OURS} | Adam(fused=True) / {OURS} | plain loop / {OURS} |",
@@ -116,7 +115,7 @@ def speed(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def moments(records: Sequence[Mapping[str, Any]]) -> str:
+def moments(records: Sequence[Record]) -> str:
     """What moments in bfloat16 save and do to the step time."""
     model = "one of 64 Mi"
     rows = [
@@ -129,7 +128,7 @@ def moments(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def measured_on(records: Sequence[Mapping[str, Any]]) -> str:
+def measured_on(records: Sequence[Record]) -> str:
     """Where the step times come from, in a sentence."""
     machine = records[0]["machine"]
     adds = [record["add_gb_per_second"] for record in records]
@@ -143,12 +142,12 @@ def measured_on(records: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _steps(record: Mapping[str, Any], model: str) -> dict[str, dict[str, float]]:
+def _steps(record: Record, model: str) -> dict[str, dict[str, float]]:
     steps: dict[str, dict[str, float]] = record["models"][model]["steps"]
     return steps
 
 
-def _ratio(records: Sequence[Mapping[str, Any]], model: str, other: str, ours: str = OURS) -> str:
+def _ratio(records: Sequence[Record], model: str, other: str, ours: str = OURS) -> str:
     """Such as `1.06 (1.05 to 1.18)`: the middle, the lowest and the highest."""
     steps = [_steps(record, model) for record in records]
     ratios = sorted(one[other]["seconds"] / one[ours]["seconds"] for one in steps)
@@ -159,17 +158,37 @@ def _ratio(records: Sequence[Mapping[str, Any]], model: str, other: str, ours: s
     return f"{middle} ({low} to {high})"
 
 
-def blocks(folder: Path) -> dict[str, str]:
+def landscape(record: Record) -> str:
+    """Loss and curvature at the solutions: AdaMomentum's, Adam's, and their differences."""
+    groups = {group["optimizer"]: group for group in record["groups"]}
+    gaps = {(one["other"], one["measure"]): one["difference"] for one in record["comparisons"]}
+    ours, adam, translated = "adamomentum", "adam", "adam-translated"
+    rows = [
+        f"| | {ours} | {adam} | {ours} minus {adam} | {ours} minus {translated} |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for measure, words in {"loss": "loss at the solution", **record["measures"]}.items():
+        values = [
+            group["loss"] if measure == "loss" else group["measures"][measure]
+            for group in (groups[ours], groups[adam])
+        ]
+        values += [gaps[adam, measure], gaps[translated, measure]]
+        cells = [rules.estimate(value).partition(" (")[0] for value in values]
+        rows.append(f"| {words} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def blocks(records: Records) -> dict[str, str]:
     """Every block by its name."""
-    races, _ = read(folder)
-    records = [json.loads(file.read_text()) for file in sorted(folder.glob("speed/*.json"))]
-    made = {"comparison": comparison(races), "in short": in_short(races)}
-    if records:
+    made = {"comparison": comparison(records.races), "in short": in_short(records.races)}
+    if speeds := list(records.speed.values()):
         made |= {
-            "speed": speed(records),
-            "moments": moments(records),
-            "measured on": measured_on(records),
+            "speed": speed(speeds),
+            "moments": moments(speeds),
+            "measured on": measured_on(speeds),
         }
+    if digits := records.landscapes.get("digits_cnn-mini-fair"):
+        made["landscape"] = landscape(digits)
     return made
 
 
@@ -182,12 +201,12 @@ def filled(text: str, made: Mapping[str, str]) -> str:
     return re.sub(r"<!-- results: ([^>]+) -->\n.*?<!-- end -->", one, text, flags=re.DOTALL)
 
 
-def files(folder: Path = HERE) -> dict[Path, str]:
+def files() -> dict[Path, str]:
     """All that this command writes."""
-    made = blocks(folder)
+    records = Records.of()
+    made = blocks(records)
     content = {ROOT / name: filled((ROOT / name).read_text(), made) for name in FILES}
-    races, _ = read(folder)
-    pictured = next((race for race in races if race["name"] == PICTURED), None)
+    pictured = next((race for race in records.races if race["name"] == PICTURED), None)
     return content | ({ROOT / PICTURE: picture(pictured)} if pictured else {})
 
 

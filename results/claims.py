@@ -9,8 +9,8 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,30 @@ REPORT = "results/races.html"
 SCALES = ("full", "mini")  # the larger decides; smoke is for tests and bears on nothing
 # At mini, the data of these is not the paper's.
 OTHER_DATA = ("imagenet_resnet18", "iwslt14_transformer")
+
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Records:
+    """All there are: races as a list, the others by name."""
+
+    races: Sequence[Race] = ()
+    theory: Mapping[str, Record] = field(default_factory=dict)
+    landscapes: Mapping[str, Record] = field(default_factory=dict)
+    speed: Mapping[str, Record] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path = HERE) -> Records:
+        """Those of a folder."""
+
+        def named(kind: str) -> dict[str, Record]:
+            files = sorted(folder.glob(f"{kind}/*.json"))
+            return {file.stem: json.loads(file.read_text()) for file in files}
+
+        races = load(folder) if list(folder.glob("races/*/race.json")) else []
+        return cls(races, named("theory"), named("landscape"), named("speed"))
 
 
 @dataclass(frozen=True)
@@ -135,7 +159,7 @@ def _said(claim: Claim | Theorem) -> str:
     return f"{claim.says} ({claim.place})"
 
 
-def theory_lines(records: dict[str, dict[str, Any]]) -> list[Line]:
+def theory_lines(records: Mapping[str, Record]) -> list[Line]:
     """One for each theorem."""
     lines = []
     for one in THEOREMS:
@@ -174,8 +198,27 @@ def state_bytes() -> dict[str, float]:
     return found
 
 
-def page(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
+FLAT = "cifar10_resnet34"
+
+
+def flat_line(landscapes: Mapping[str, Record]) -> Line:
+    """The claim that a figure of the paper makes, by the measures of solutions under `fair`."""
+    said = (
+        "“the basin of Adamomentum is much more flat than that of Adam” (section 5.2.1, ResNet-34)"
+    )
+    link = "[landscape](guide/landscape.md)"
+    record = landscapes.get(f"{FLAT}-full-fair") or landscapes.get(f"{FLAT}-mini-fair")
+    if record is None:
+        words = "No record yet of what `adamomentum landscape` measures."
+        return Line(said, Judged("not tested", words), link=link)
+    spec = record["spec"]
+    how = f"`{spec['scale']}`, `{spec['protocol']}`, {spec['examples']} examples of training"
+    return Line(said, rules.flatter_than(record, "adam"), how, link)
+
+
+def page(records: Records) -> str:
     """The whole page, in Markdown."""
+    races = records.races
     trained = [line for claim in CLAIMS for line in lines_of(claim, races)]
     memory = Line(
         "“no additional memory cost” (section 1)",
@@ -183,12 +226,8 @@ def page(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
         "counted after one step",
         "[performance](guide/performance.md)",
     )
-    flat = Line(
-        "“the basin of Adamomentum is much more flat than that of Adam” (section 5.2.1, ResNet-34)",
-        Judged("not tested", "No record holds the weights that `adamomentum landscape` needs."),
-        link="[landscape](guide/landscape.md)",
-    )
-    simulated = theory_lines(theory)
+    flat = flat_line(records.landscapes)
+    simulated = theory_lines(records.theory)
     counts = Counter(line.judged.verdict for line in (*trained, memory, flat, *simulated))
     return "".join(
         [
@@ -211,7 +250,7 @@ def page(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
             "\n## Beyond the paper\n\n",
             _beyond(races),
             "\n## The records\n\n",
-            _records(races, theory),
+            _records(records),
         ]
     )
 
@@ -348,13 +387,13 @@ def _beyond(races: Sequence[Race]) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def _records(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
+def _records(records: Records) -> str:
     text = (
         "Small files without weights or logs, made by `results/keep.py`. `adamomentum report "
         "--runs results` makes the page of the races; a race's command, run again, gives its "
         "numbers.\n\n"
     )
-    for race in races:
+    for race in records.races:
         hours = sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]) / 3600
         machine = race["machine"]
         text += (
@@ -364,20 +403,16 @@ def _records(races: Sequence[Race], theory: dict[str, dict[str, Any]]) -> str:
             + "\n\n"
             f"    ```bash\n    {machine['command']}\n    ```\n\n"
         )
-    if theory:
+    if records.theory:
+        names = ", ".join(records.theory)
+        text += f"- theory: {names}.\n\n    ```bash\n    adamomentum theory all\n    ```\n\n"
+    for name, record in records.landscapes.items():
+        ids = " ".join(run["id"] for run in record["runs"])
         text += (
-            f"- theory: {', '.join(theory)}.\n\n    ```bash\n    adamomentum theory all\n    ```\n"
+            f"- landscape: {name}, of runs that `adamomentum landscape` lists in the folder of "
+            f"their results.\n\n    ```bash\n    adamomentum landscape {ids}\n    ```\n\n"
         )
     return text.rstrip("\n") + "\n"
-
-
-def read(folder: Path) -> tuple[list[Race], dict[str, dict[str, Any]]]:
-    """The records of a folder: races, and theory by claim."""
-    races = load(folder) if list(folder.glob("races/*/race.json")) else []
-    theory = {
-        file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("theory/*.json"))
-    }
-    return races, theory
 
 
 def main(words: list[str] | None = None) -> int:
@@ -388,7 +423,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, default=HERE, help="their folder")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page")
     given = parser.parse_args(words)
-    given.out.write_text(page(*read(given.records)))
+    given.out.write_text(page(Records.of(given.records)))
     print(given.out)
     return 0
 

@@ -1,8 +1,9 @@
-"""Make the small records of this folder from the results of races, of the theory and of speed.
+"""Make the small records of this folder from what the commands of the lab have written.
 
 python results/keep.py RUNS...             every finished race of these folders of results
 python results/keep.py RUNS/races/ID       one of them; --name NAME calls it otherwise
 python results/keep.py --theory DIR        what `adamomentum theory all --out DIR` wrote
+python results/keep.py --landscape DIR...  what `adamomentum landscape ... --out DIR` wrote
 python results/keep.py --speed FILES...    what `adamomentum bench --out FILE` wrote, once a file
 """
 
@@ -128,6 +129,20 @@ def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     return {**kept, "versions": _machine(found["machine"], VERSIONS)}
 
 
+def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of a comparison of solutions, without the surfaces."""
+    wanted = ("spec", "measures", "groups", "comparisons", "verdicts", "notes", "runs")
+    if not isinstance(found, dict) or not all(key in found for key in wanted):
+        raise LabError(f"{file} was not written by this version of `adamomentum landscape`.")
+    kept = {key: found[key] for key in wanted}
+    kept["runs"] = [
+        {key: run[key] for key in ("id", "spec", "epochs", "loss", "measures")}
+        for run in found["runs"]
+    ]
+    record: dict[str, Any] = _plain(kept)
+    return record
+
+
 def speed_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     """The small record of one measurement of step times."""
     if not isinstance(found, dict) or not {"machine", "models"} <= found.keys():
@@ -162,19 +177,24 @@ def races_of(place: Path) -> list[dict[str, Any]]:
     return found
 
 
+def called(spec: dict[str, Any]) -> str:
+    """The name of a record."""
+    return f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
+
+
 def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[Path]:
     """Write a record of each race of these folders; all, or none where one cannot be kept."""
     made: dict[str, tuple[str, str]] = {}
     for race in (race for place in places for race in races_of(place)):
         spec = race["spec"]
-        called = name or f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
-        if called in made:
+        its = name or called(spec)
+        if its in made:
             raise LabError(
-                f"{made[called][0]} and {race['name']} would both be called {called}; give the "
-                "folder of one race, and --name for another."
+                f"{made[its][0]} and {race['name']} would both be called {its}; give the folder "
+                "of one race, and --name for another."
             )
-        made[called] = (race["name"], text(race_record(race)))
-    files = {out / "races" / called / "race.json": content for called, (_, content) in made.items()}
+        made[its] = (race["name"], text(race_record(race)))
+    files = {out / "races" / its / "race.json": content for its, (_, content) in made.items()}
     for file, content in files.items():
         write(file, content)
     return list(files)
@@ -189,15 +209,19 @@ def keep_theory(folder: Path, out: Path) -> list[Path]:
 
 
 def _keep(
-    files: list[Path], record: Callable[[dict[str, Any], Path], dict[str, Any]], out: Path
+    files: list[Path],
+    record: Callable[[dict[str, Any], Path], dict[str, Any]],
+    out: Path,
+    name: Callable[[dict[str, Any]], str] | None = None,
 ) -> list[Path]:
     """Write a record of each file; all, or none where one cannot be kept."""
     made = {}
     for file in files:
         try:
-            made[out / file.name] = text(record(json.loads(file.read_text()), file))
+            one = record(json.loads(file.read_text()), file)
         except (OSError, ValueError, TypeError) as error:
             raise LabError(f"{file} cannot be read ({error}).") from error
+        made[out / (f"{name(one)}.json" if name else file.name)] = text(one)
     for path, content in made.items():
         write(path, content)
     return list(made)
@@ -210,15 +234,24 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("runs", nargs="*", type=Path, help="folders of results, or of one race")
     parser.add_argument("--theory", type=Path, help="folder that `adamomentum theory` wrote")
+    parser.add_argument(
+        "--landscape", nargs="+", type=Path, default=[], help="folders of `landscape --out`"
+    )
     parser.add_argument("--speed", nargs="+", type=Path, default=[], help="files of `bench --out`")
     parser.add_argument("--name", help="of the record, if not WORKLOAD-SCALE-PROTOCOL")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the records")
     given = parser.parse_args(words)
-    if not (given.runs or given.theory or given.speed):
-        parser.error("name a folder of results, --theory DIR or --speed FILES.")
+    if not (given.runs or given.theory or given.landscape or given.speed):
+        parser.error("name a folder of results, --theory, --landscape or --speed.")
     try:
         files = keep_races(given.runs, given.out, given.name) if given.runs else []
         files += keep_theory(given.theory, given.out) if given.theory else []
+        files += _keep(
+            [folder / "landscape.json" for folder in given.landscape],
+            landscape_record,
+            given.out / "landscape",
+            lambda one: called(one["spec"]),
+        )
         files += _keep(given.speed, speed_record, given.out / "speed")
     except LabError as error:
         print(error, file=sys.stderr)

@@ -247,6 +247,41 @@ def lr_effect(race: Race) -> tuple[str, list[str]] | None:
     return answer, [c.sentence for c in found]
 
 
+def flatter_than(record: dict[str, Any], name: str) -> Judged:
+    """Whether AdaMomentum's solutions are flatter than another's, by every measure of a landscape:
+    each by its own 95 % interval over the seeds."""
+    found = {
+        one["measure"]: one
+        for one in record["comparisons"]
+        if one["first"].partition(" (")[0] == OURS and one["other"].partition(" (")[0] == name
+    }
+    if not found:
+        return Judged("not tested", f"{OURS} and {name} were not compared.")
+    loss = found.pop("loss")
+    words = [
+        f"{record['measures'][measure]} {_gap(one['difference'])} ({one['verdict']})"
+        for measure, one in found.items()
+    ]
+    seeds = loss["difference"]["n"]
+    told = (
+        f"{OURS} minus {name}, {counted(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
+        f"solutions: {_gap(loss['difference'])} ({loss['verdict']}); the lower it is, the flatter "
+        "it is there."
+    )
+    verdicts = {one["verdict"] for one in found.values()}
+    if "sharper" in verdicts:
+        return Judged("undecided" if "flatter" in verdicts else "not seen", told)
+    if verdicts == {"flatter"}:
+        return Judged("seen", told)
+    return Judged("seen in part" if "flatter" in verdicts else "undecided", told)
+
+
+def _gap(value: dict[str, Any]) -> str:
+    if value["mean"] is None or value["half"] is None:
+        return "no interval"
+    return interval(value["mean"], value["half"])
+
+
 def estimate(value: dict[str, Any]) -> str:
     """Such as `97.32 ± 0.21 (n = 5)`."""
     if value["mean"] is None:

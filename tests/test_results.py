@@ -298,6 +298,42 @@ def test_statements_of_the_theory(word, verdict):
     assert rules.theory({"findings": [found]}, "The sun").verdict == "not tested"
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        (("flatter", "flatter"), "seen"),
+        (("flatter", "no difference detected"), "seen in part"),
+        (("no difference detected", "no difference detected"), "undecided"),
+        (("flatter", "sharper"), "undecided"),
+        (("sharper", "no difference detected"), "not seen"),
+    ],
+)
+def test_flatness(verdicts, verdict):
+    def one(measure, said, other="adam"):
+        gap = {"mean": -0.5, "half": 0.2, "n": 3}
+        named = {"first": "adamomentum", "other": other, "measure": measure}
+        return {**named, "difference": gap, "verdict": said}
+
+    record = {
+        "spec": {"scale": "mini", "protocol": "fair", "examples": 300},
+        "measures": {"rise": "rise", "trace": "trace of the Hessian"},
+        "comparisons": [
+            one("loss", "lower"),
+            one("rise", verdicts[0]),
+            one("trace", verdicts[1]),
+            one("rise", "sharper", "sgdm"),
+        ],
+    }
+    judged = rules.flatter_than(record, "adam")
+    assert judged.verdict == verdict
+    assert "3 seeds: rise -0.50 (-0.70 to -0.30)" in judged.found
+    assert "Loss at the solutions: -0.50 (-0.70 to -0.30) (lower)" in judged.found
+    assert rules.flatter_than(record, "yogi").verdict == "not tested"
+    line = claims.flat_line({"cifar10_resnet34-mini-fair": record})
+    assert line.judged.verdict == verdict
+    assert claims.flat_line({"digits_cnn-mini-fair": record}).judged.verdict == "not tested"
+
+
 def test_memory():
     assert rules.memory({"adam": 8, "adamomentum": 8}).verdict == "seen"
     assert rules.memory({"adam": 8, "adamomentum": 12}).verdict == "not seen"
@@ -373,7 +409,7 @@ def cells(page):
 
 
 def test_without_records_nothing_is_tested():
-    page = claims.page([], {})
+    page = claims.page(claims.Records())
     assert "no race among them yet" in page
     verdicts = {row[1].strip() for row in cells(page) if len(row) == 5}
     assert verdicts == {"verdict", "---", "**not tested**", "**seen**"}  # seen is the memory
@@ -397,7 +433,7 @@ def test_a_page_of_made_up_records():
         "found": "Of |x| nothing *held*.",
     }
     theory = {"curvature": {"size": "default", "findings": [finding]}}
-    page = claims.page(races, theory)
+    page = claims.page(claims.Records(races, theory))
     assert {len(row) for row in cells(page)} <= {2, 3, 5}
     text = " ".join(page.split())
     assert "the same: `cifar10_resnet34` | **seen**" in text
@@ -423,7 +459,7 @@ def test_the_committed_page_is_what_the_records_make(tmp_path):
 
 
 def test_the_committed_records_have_what_is_asked_of_them():
-    _, theory = claims.read(claims.HERE)
+    theory = claims.Records.of().theory
     for one in paper.THEOREMS:
         assert rules.theory(theory[one.record], one.statement).verdict != "not tested", one
 
