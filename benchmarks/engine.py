@@ -7,6 +7,7 @@
 with one worker and with two, after a first round that starts the workers; more updates show how
 throughput grows with workers. A run without an engine is measured in this process. `load` fills a
 store with runs of 15 epochs and times what a race does with it that finds all of them finished.
+What the guide shows is kept in results/engine/.
 """
 
 import contextlib
@@ -131,7 +132,7 @@ def load(folder: Path, count: int) -> None:
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             app([*args, "--runs", str(folder)], standalone_mode=False)
 
-    print(f"{len(specs)} runs of 15 epochs")
+    print(f"{len(specs)} runs of 15 epochs\n\n| | seconds |\n| --- | --- |")
     for what, compute in (
         ("written, each in its transaction", fill),
         ("read one by one (Store.get)", lambda: [store.get(spec) for spec in specs]),
@@ -139,7 +140,7 @@ def load(folder: Path, count: int) -> None:
         ("all read (Store.all)", store.all),
         ("a race that finds all of them finished", race),
     ):
-        print(f"{seconds_of(compute):8.2f} s  {what}")
+        print(f"| {what} | {seconds_of(compute):.2f} |")
 
 
 def main(what: str = "overhead", count: str = "", updates: str = "1") -> None:

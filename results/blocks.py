@@ -21,7 +21,12 @@ from picture import picture
 from rules import Race
 
 ROOT = HERE.parent
-FILES = ("README.md", "docs/guide/performance.md", "docs/guide/landscape.md")
+FILES = (
+    "README.md",
+    "docs/guide/performance.md",
+    "docs/guide/landscape.md",
+    "docs/guide/cluster.md",
+)
 PICTURE = "docs/race.svg"
 PICTURED = "cifar10_resnet34-mini-fair"
 
@@ -187,6 +192,8 @@ def blocks(records: Records) -> dict[str, str]:
             "moments": moments(speeds),
             "measured on": measured_on(speeds),
         }
+    for file in sorted(HERE.glob("engine/*.md")):
+        made[f"engine {file.stem}"] = file.read_text()
     if digits := records.landscapes.get("digits_cnn-mini-fair"):
         made["landscape"] = landscape(digits)
     return made
