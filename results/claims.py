@@ -346,8 +346,8 @@ def _lr_question(races: Sequence[Race]) -> str:
         "`adam-translated` is Adam at 4.36 times the lr it is given: if it does what AdaMomentum "
         "does, the lead is one of step length. Under `as-run` and `paper` nothing is tuned, and "
         "with one layer all have one lr; the recurrent matrices stay untrained under the one, as "
-        "in the authors' scripts, and are trained under the other. Under `fair` they are trained, and each "
-        "optimizer has its own lr. `ptb_lstm1_long` is `ptb_lstm1` over 24 epochs.\n\n"
+        "in the authors' scripts, and are trained under the other. Under `fair` they are trained, "
+        "and each optimizer has its own lr. `ptb_lstm1_long` is `ptb_lstm1` over 24 epochs.\n\n"
     )
     asked = [
         (race, found)
