@@ -23,6 +23,7 @@ from rules import Race
 ROOT = HERE.parent
 FILES = (
     "README.md",
+    "docs/index.md",
     "docs/guide/performance.md",
     "docs/guide/landscape.md",
     "docs/guide/cluster.md",
@@ -43,8 +44,8 @@ NAMES = {
 ADAM, OURS, PLAIN, BFLOAT16 = "Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments"
 
 
-def comparison(races: Sequence[Race]) -> str:
-    """What each optimizer reached on each problem, and what was detected."""
+def comparison(races: Sequence[Race], page: str) -> str:
+    """What each optimizer reached on each problem, and what was detected; `page` says more."""
     rows = [
         "| test score ± 95 % interval | " + " | ".join(COLUMNS) + " | detected of adamomentum |",
         "| --- |" + " ---: |" * len(COLUMNS) + " --- |",
@@ -56,9 +57,7 @@ def comparison(races: Sequence[Race]) -> str:
         problem, scores = race["workload"], {row["optimizer"]: row for row in race["ranking"]}
         arrow = "↑" if problem["larger_is_better"] else "↓"
         cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
-        what = (
-            f"[{name}](docs/results.md), {problem['metric']} {arrow}, {race['spec']['seeds']} seeds"
-        )
+        what = f"[{name}]({page}), {problem['metric']} {arrow}, {race['spec']['seeds']} seeds"
         rows.append(f"| {what} | " + " | ".join(cells) + f" | {_detected(race)} |")
     return "\n".join(rows) + "\n"
 
@@ -185,7 +184,11 @@ def landscape(record: Record) -> str:
 
 def blocks(records: Records) -> dict[str, str]:
     """Every block by its name."""
-    made = {"comparison": comparison(records.races), "in short": in_short(records.races)}
+    made = {
+        "comparison": comparison(records.races, "docs/results.md"),
+        "comparison on the site": comparison(records.races, "results.md"),
+        "in short": in_short(records.races),
+    }
     if speeds := list(records.speed.values()):
         made |= {
             "speed": speed(speeds),

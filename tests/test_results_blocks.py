@@ -60,7 +60,7 @@ def test_the_comparison_for_newcomers():
         race_of({"adamomentum": OURS, "adam": LOWER, "adabelief": NEAR}, "cifar10_resnet34"),
         race_of({"adamomentum": OURS, "adam": HIGHER, "sgdm": NEAR}, "digits_cnn"),
     ]
-    lines = blocks.comparison(races).splitlines()
+    lines = blocks.comparison(races, "docs/results.md").splitlines()
     assert lines[0].startswith("| test score ± 95 % interval | adamomentum | adam | adam-tr")
     first, second = (line.split(" | ") for line in lines[2:])
     assert first[0] == "| [cifar10_resnet34](docs/results.md), accuracy ↑, 5 seeds"
