@@ -97,8 +97,9 @@ def least_varied(race: Race, names: Sequence[str]) -> Judged:
     return Judged("seen in part" if less else "undecided", told)
 
 
-def faster_than(race: Race, names: Sequence[str]) -> Judged:
-    """Whether AdaMomentum needs fewer epochs to the workload's target than each of these.
+def faster_than(race: Race, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
+    """Whether AdaMomentum needs fewer epochs to the workload's target than each of these, and than
+    more than half of `most`.
 
     A run that ended without it counts as one epoch more than it had, so that differences are rather
     too small.
@@ -110,13 +111,33 @@ def faster_than(race: Race, names: Sequence[str]) -> Judged:
     if OURS not in raced:
         return Judged("not tested", "AdaMomentum was not raced.")
     epochs = {name: _epochs_to_target(race, name) for name in raced}
-    others = {name: epochs[name] for name in names if name in epochs}
+    mine = epochs.pop(OURS)
     what = f"epochs to {problem['target']:g} {problem['metric']}"
-    found = [asdict(c) for c in compare(epochs[OURS], others, what, larger_is_better=False)]
-    mine = [value for value in epochs[OURS] if value is not None]
-    mean = f"{statistics.fmean(mine):.1f}" if mine else "no"
-    verdict, words = _beside(found, names, "Faster", "Slower")
-    return Judged(verdict, f"{OURS} {mean} {what}. {words}")
+    named = (*names, *most)
+    found = [  # corrected for all that were raced
+        asdict(c) for c in compare(mine, epochs, what, larger_is_better=False) if c.other in named
+    ]
+    ended = [value for value in mine if value is not None]
+    reached = sum(value <= problem["epochs"] for value in ended)
+    mean = f"{statistics.fmean(ended):.1f}" if ended else "no"
+    verdict, words = _beside(found, named, "Faster", "Slower")
+    if most and verdict != "not tested":
+        verdict = _than_most(found, names, most)
+    told = f"{OURS} {mean} {what}, reached by {reached} of {counted(len(mine), 'run')}."
+    return Judged(verdict, f"{told} {words}")
+
+
+def _than_most(
+    found: Sequence[dict[str, Any]], names: Sequence[str], most: Sequence[str]
+) -> Verdict:
+    """Whether all of these, and more than half of `most`, are worse."""
+    worse = {c["other"] for c in found if c["verdict"] == "worse"}
+    better = {c["other"] for c in found if c["verdict"] == "better"}
+    if better & set(names) or 2 * len(better & set(most)) > len(most):
+        return "not seen"
+    if worse >= set(names) and 2 * len(worse & set(most)) > len(most):
+        return "seen"
+    return "seen in part" if worse else "undecided"
 
 
 def default_works(race: Race) -> Judged:
@@ -128,7 +149,13 @@ def default_works(race: Race) -> Judged:
     trial = next((t for t in own["trials"] if DEFAULT.items() <= t["settings"].items()), None)
     if trial is None:
         return Judged("not tested", "No trial had the paper's default lr and betas.")
-    best = (own["trials"][own["chosen"] - 1]["validation"] or {}).get(problem["metric"])
+    chosen = own["trials"][own["chosen"] - 1]
+    if trial["status"] == "stopped" and trial["epochs"] < chosen["epochs"]:
+        return Judged(
+            "not tested",
+            f"Halving stopped the default after {trial['epochs']} of {chosen['epochs']} epochs.",
+        )
+    best = (chosen["validation"] or {}).get(problem["metric"])
     score = (trial["validation"] or {}).get(problem["metric"])
     if best is None:
         return Judged("undecided", "No trial ended with a score.")
@@ -145,15 +172,17 @@ def default_works(race: Race) -> Judged:
 def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
     """Whether more decades of lr are good for AdaMomentum than for these, in the middle of them, by
     a step of the grid."""
-    decades = {
-        row["optimizer"]: row["sensitivity"]["decades"]
-        for row in race["ranking"]
-        if row["sensitivity"]
-    }
-    others = [value or 0.0 for name, value in decades.items() if name in names]
-    if OURS not in decades or not others:
+    found = {row["optimizer"]: row["sensitivity"] for row in race["ranking"] if row["sensitivity"]}
+    asked = {name: one for name, one in found.items() if name in (OURS, *names)}
+    if OURS not in asked or len(asked) < 2:
         return Judged("not tested", "There are no trials to tell it from.")
-    mine, middle = decades[OURS] or 0.0, statistics.median(others)
+    untold = [one["note"] for one in asked.values() if one["note"] and not _none_good(one)]
+    if untold:
+        return Judged("not tested", f"It cannot be told: {untold[0]}.")
+    decades = {name: one["decades"] or 0.0 for name, one in asked.items()}
+    mine = decades.pop(OURS)
+    others = list(decades.values())
+    middle = statistics.median(others)
     words = (
         f"Decades of lr within {WITHIN:.0%} of the best of all: {OURS} {mine:.1f}, median of "
         f"{len(others)} others {middle:.1f}, most {max(others):.1f}; one seed"
@@ -161,6 +190,11 @@ def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
     if abs(mine - middle) < STEP:
         return Judged("undecided", f"{words}.")
     return Judged("seen" if mine > middle else "not seen", f"{words}.")
+
+
+def _none_good(sensitivity: dict[str, Any]) -> bool:
+    """Whether learning rates were tried, and none was good."""
+    return str(sensitivity["note"]).startswith("no learning rate came within")
 
 
 def effect(race: Race, before: str, after: str) -> Judged:
@@ -217,9 +251,10 @@ def together(judged: dict[str, Judged]) -> Judged:
 
 
 def lr_effect(race: Race) -> tuple[str, list[str]] | None:
-    """Whether a lead over Adam is one of the learning rate, and three comparisons in sentences.
+    """Whether a lead over Adam is one of the learning rate, and the comparisons in sentences.
 
-    None where adam, adam-translated and AdaMomentum were not all raced.
+    None where adam, adam-translated and AdaMomentum were not all raced. Where lr was tuned,
+    adam-translated is Adam too, with another grid of lr: a lead must be one over both.
     """
     rows = {row["optimizer"]: row["values"] for row in race["ranking"]}
     if not rows.keys() >= {"adam", "adam-translated", OURS}:
@@ -229,8 +264,13 @@ def lr_effect(race: Race) -> tuple[str, list[str]] | None:
     problem = race["workload"]
     found = compare_pairs(pairs, f"test {problem['metric']}", problem["larger_is_better"])
     lead, longer, more = (c.verdict for c in found)
-    if lead == "worse":
+    tuned = bool(race["spec"]["trials"])
+    if lead == "worse" or (tuned and more == "worse"):
         answer = "There is no lead: Adam is ahead."
+    elif tuned and lead == more == "better":
+        answer = "No: AdaMomentum is ahead of Adam with a tuned lr, on either grid."
+    elif tuned:
+        answer = "Undecided: no lead over Adam with a tuned lr was detected on both grids."
     elif lead != "better":
         answer = "Undecided: no lead over Adam was detected."
     elif more == "better":
@@ -244,7 +284,7 @@ def lr_effect(race: Race) -> tuple[str, list[str]] | None:
         )
     else:
         answer = "Undecided: there is a lead, but what Adam does at the translated lr is not clear."
-    return answer, [c.sentence for c in found]
+    return answer, [c.sentence for c in found if not (tuned and c is found[1])]
 
 
 def flatter_than(record: dict[str, Any], name: str) -> Judged:
@@ -253,7 +293,7 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
     found = {
         one["measure"]: one
         for one in record["comparisons"]
-        if one["first"].partition(" (")[0] == OURS and one["other"].partition(" (")[0] == name
+        if (one["first"], one["other"]) == (OURS, name)  # one group of each
     }
     if not found:
         return Judged("not tested", f"{OURS} and {name} were not compared.")
@@ -265,12 +305,13 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
     seeds = loss["difference"]["n"]
     told = (
         f"{OURS} minus {name}, {counted(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
-        f"solutions: {_gap(loss['difference'])} ({loss['verdict']}); the lower it is, the flatter "
-        "it is there."
+        f"solutions: {_gap(loss['difference'])} ({loss['verdict']})."
     )
     verdicts = {one["verdict"] for one in found.values()}
     if "sharper" in verdicts:
         return Judged("undecided" if "flatter" in verdicts else "not seen", told)
+    if "flatter" in verdicts and loss["verdict"] == "lower":
+        return Judged("undecided", f"{told} It may be no more than how far each was trained.")
     if verdicts == {"flatter"}:
         return Judged("seen", told)
     return Judged("seen in part" if "flatter" in verdicts else "undecided", told)
@@ -351,7 +392,10 @@ def _undetected(c: dict[str, Any]) -> str:
 
 
 def _why(c: dict[str, Any]) -> str:
-    return "one seed" if c["n"] == 1 and "one seed" in c["sentence"] else "runs were lost"
+    if c["n"] == 1 and "one seed" in c["sentence"]:
+        return "one seed"
+    same = c["test"] == "sign flips"
+    return "every seed has the same difference" if same else "runs were lost"
 
 
 def _row(race: Race, name: str) -> dict[str, Any] | None:
@@ -385,7 +429,7 @@ def _spread(values: Sequence[float | None]) -> float | None:
 
 
 def _spread_text(spread: float | None) -> str:
-    return f"{spread:.2g}" if spread is not None else "none (runs lost)"
+    return f"{spread:.2g}" if spread is not None else "none (runs lost, or one seed)"
 
 
 def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> float | None:

@@ -51,7 +51,11 @@ def race_of(scores, workload="cifar10_resnet34", larger=True, target=None, **mor
             "comparison": found.get(name),
             "settings": {"lr": 0.001},
             "edge": None,
-            "sensitivity": {"decades": more.get("decades", {}).get(name)},
+            "sensitivity": {
+                "decades": (its := more.get("decades", {}).get(name)),
+                "note": more.get("note")
+                or ("no learning rate came within 2%" if its is None else None),
+            },
         }
         for rank, (name, values) in enumerate(scores.items(), 1)
     ]
@@ -216,8 +220,8 @@ def test_epochs_to_the_target_by_hand():
     judged = rules.faster_than(race, ("sgdm",))
     assert judged.verdict == "seen"
     assert (
-        "adamomentum 1.8 epochs to 90 accuracy. Faster than sgdm by 3.5 (1.9 to 5.1)."
-        in judged.found
+        "adamomentum 1.8 epochs to 90 accuracy, reached by 4 of 4 runs. Faster than sgdm by 3.5 "
+        "(1.9 to 5.1)." in judged.found
     )
     assert rules.faster_than(race, ("sgdm", "adam")).verdict == "seen in part"
     assert rules.faster_than(race, ("adam",)).verdict == "undecided"
@@ -235,6 +239,8 @@ def tuned(*trials, chosen=2, metric="accuracy"):
         {
             "settings": {"lr": lr, "betas": [0.9, 0.999], "eps": 1e-16},
             "validation": None if score is None else {metric: score},
+            "status": "done",
+            "epochs": 5,
         }
         for lr, score in trials
     ]
@@ -256,6 +262,14 @@ def test_the_default_beside_the_best_trial(trials, verdict):
     assert rules.default_works(race).verdict == verdict
 
 
+def test_a_default_that_halving_stopped_says_nothing():
+    trials = tuned((0.001, 10.0), (0.01, 100.0))
+    trials["adamomentum"]["trials"][0] |= {"status": "stopped", "epochs": 1}
+    judged = rules.default_works(race_of({"adamomentum": OURS}, tuned=trials))
+    assert judged.verdict == "not tested"
+    assert "stopped the default after 1 of 5 epochs" in judged.found
+
+
 @pytest.mark.parametrize(
     ("decades", "verdict"),
     [
@@ -267,6 +281,10 @@ def test_the_default_beside_the_best_trial(trials, verdict):
 def test_how_many_learning_rates_are_good(decades, verdict):
     race = race_of(dict.fromkeys(decades, OURS), decades=decades)
     assert rules.robust_to_lr(race, ("adam", "sgdm")).verdict == verdict
+    stopped = race_of(dict.fromkeys(decades, OURS), note="trials were stopped at different epochs")
+    judged = rules.robust_to_lr(stopped, ("adam", "sgdm"))
+    assert judged.verdict == "not tested"
+    assert "stopped at different epochs" in judged.found
 
 
 @pytest.mark.parametrize(
@@ -309,16 +327,16 @@ def test_statements_of_the_theory(word, verdict):
     ],
 )
 def test_flatness(verdicts, verdict):
-    def one(measure, said, other="adam"):
+    def one(measure, said, other="adam", first="adamomentum"):
         gap = {"mean": -0.5, "half": 0.2, "n": 3}
-        named = {"first": "adamomentum", "other": other, "measure": measure}
+        named = {"first": first, "other": other, "measure": measure}
         return {**named, "difference": gap, "verdict": said}
 
     record = {
         "spec": {"scale": "mini", "protocol": "fair", "examples": 300},
         "measures": {"rise": "rise", "trace": "trace of the Hessian"},
         "comparisons": [
-            one("loss", "lower"),
+            one("loss", "no difference detected"),
             one("rise", verdicts[0]),
             one("trace", verdicts[1]),
             one("rise", "sharper", "sgdm"),
@@ -327,11 +345,17 @@ def test_flatness(verdicts, verdict):
     judged = rules.flatter_than(record, "adam")
     assert judged.verdict == verdict
     assert "3 seeds: rise -0.50 (-0.70 to -0.30)" in judged.found
-    assert "Loss at the solutions: -0.50 (-0.70 to -0.30) (lower)" in judged.found
+    assert "Loss at the solutions: -0.50 (-0.70 to -0.30) (no difference" in judged.found
     assert rules.flatter_than(record, "yogi").verdict == "not tested"
     line = claims.flat_line({"cifar10_resnet34-mini-fair": record})
     assert line.judged.verdict == verdict
     assert claims.flat_line({"digits_cnn-mini-fair": record}).judged.verdict == "not tested"
+    record["comparisons"][0]["verdict"] = "lower"
+    judged = rules.flatter_than(record, "adam")  # whoever was trained further is flatter
+    assert judged.verdict == ("undecided" if "flatter" in verdicts else verdict)
+    for one_of_two in record["comparisons"]:
+        one_of_two["other"] += " (lr 0.01, 32-true)"
+    assert rules.flatter_than(record, "adam").verdict == "not tested"
 
 
 def test_memory():
@@ -370,11 +394,48 @@ def test_several_workloads_together(verdicts, verdict):
 def test_whether_a_lead_is_one_of_the_lr(adam, translated, answer):
     if answer.startswith("Undecided: there"):
         translated = [*translated[:4], None]
-    race = race_of({"adamomentum": OURS, "adam": adam, "adam-translated": translated})
+    scores = {"adamomentum": OURS, "adam": adam, "adam-translated": translated}
+    race = race_of(scores, spec={"trials": 0})
     found, sentences = rules.lr_effect(race)
     assert found.startswith(answer)
     assert len(sentences) == 3
     assert rules.lr_effect(race_of({"adamomentum": OURS, "adam": adam})) is None
+
+
+@pytest.mark.parametrize(
+    ("adam", "translated", "answer"),
+    [
+        (LOWER, LOWER, "No: AdaMomentum is ahead of Adam with a tuned lr"),
+        (LOWER, NEAR, "Undecided: no lead"),
+        (NEAR, LOWER, "Undecided: no lead"),
+        (LOWER, HIGHER, "There is no lead"),
+        (HIGHER, LOWER, "There is no lead"),
+    ],
+)
+def test_where_lr_is_tuned_a_lead_is_one_over_both(adam, translated, answer):
+    race = race_of({"adamomentum": OURS, "adam": adam, "adam-translated": translated})
+    found, sentences = rules.lr_effect(race)
+    assert found.startswith(answer)
+    assert len(sentences) == 2
+    assert not any("adam-translated and adam " in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster", "verdict"),
+    [
+        (("sgdm", "a", "b"), (), "seen"),
+        (("sgdm", "a"), (), "seen in part"),
+        (("a", "b"), (), "seen in part"),
+        (("sgdm", "a", "b"), ("c",), "seen"),
+        (("sgdm", "a"), ("b", "c"), "not seen"),
+        (("a", "b", "c"), ("sgdm",), "not seen"),
+        ((), (), "undecided"),
+    ],
+)
+def test_faster_than_most(slower, faster, verdict):
+    found = [{"other": name, "verdict": "worse"} for name in slower]
+    found += [{"other": name, "verdict": "better"} for name in faster]
+    assert rules._than_most(found, ("sgdm",), ("a", "b", "c")) == verdict
 
 
 def test_which_race_a_verdict_comes_from():
@@ -447,7 +508,7 @@ def test_a_page_of_made_up_records():
     assert "### cifar10_resnet34, mini" in text
     assert "**not tested** | eadam was not raced beside adamomentum." in text
     assert "| 1 | **adamomentum** 90.04 ± 0.34 (n = 5) | adabelief 85.06" in text
-    assert "No: AdaMomentum is ahead of Adam at the translated lr too." in text
+    assert "No: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
     assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
     assert "Nothing was run at the paper's scale" in text
 
