@@ -13,7 +13,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from typing import Any
 from adamomentum_lab.analysis.ranking import Row
 from adamomentum_lab.analysis.report import load
 from adamomentum_lab.analysis.statistics import Comparison
+from adamomentum_lab.analysis.wording import listed
+from adamomentum_lab.bench.shapes import MODELS
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.output import write
 from adamomentum_lab.race import Race
@@ -35,6 +38,8 @@ TUNING = {"search", "words", "rungs", "contenders"}
 ENDS = ("done", "diverged", "failed", "stopped")
 EXACT = ("spec", "settings", "space")  # what a repetition needs
 PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
+STEPS = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")  # of the tables
+SPOILED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 def race_record(race: dict[str, Any]) -> dict[str, Any]:
@@ -134,6 +139,7 @@ def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     wanted = ("spec", "measures", "groups", "comparisons", "verdicts", "notes", "runs")
     if not isinstance(found, dict) or not all(key in found for key in wanted):
         raise LabError(f"{file} was not written by this version of `adamomentum landscape`.")
+    by_optimizer(found, file)
     kept = {key: found[key] for key in wanted}
     kept["runs"] = [
         {key: run[key] for key in ("id", "spec", "epochs", "loss", "measures")}
@@ -143,13 +149,40 @@ def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     return record
 
 
+def by_optimizer(found: dict[str, Any], where: object) -> dict[str, dict[str, Any]]:
+    """The groups of a comparison of solutions; a LabError where one optimizer has two."""
+    groups = {group["optimizer"]: group for group in found["groups"]}
+    for name in groups:
+        settings = [group["settings"] for group in found["groups"] if group["optimizer"] == name]
+        if len(settings) > 1:
+            raise LabError(
+                f"{where} has {name} more than once ({'; '.join(settings)}); compare the runs of "
+                "one setting of each."
+            )
+    return groups
+
+
 def speed_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     """The small record of one measurement of step times."""
     if not isinstance(found, dict) or not {"machine", "models"} <= found.keys():
         raise LabError(f"{file} was not written by this version of `adamomentum bench`.")
+    if lacks := _lacks(found["models"]):
+        raise LabError(f"{file} lacks {lacks}; `adamomentum bench` without --model measures all.")
     machine = _machine(found["machine"], (*ENVIRONMENT, "processor"))
     record: dict[str, Any] = _plain({**found, "machine": machine}, 4)
     return record
+
+
+def _lacks(models: dict[str, Any]) -> str:
+    """Which models of a measurement, or whose steps, the tables would miss."""
+    missing = [repr(model) for model in MODELS if model not in models]
+    missing = missing or [
+        f"{step.strip()!r} of {model!r}"
+        for model in MODELS
+        for step in STEPS
+        if step not in models[model]["steps"]
+    ]
+    return listed(missing)
 
 
 def text(record: dict[str, Any]) -> str:
@@ -193,7 +226,8 @@ def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[P
                 f"{made[its][0]} and {race['name']} would both be called {its}; give the folder "
                 "of one race, and --name for another."
             )
-        made[its] = (race["name"], text(race_record(race)))
+        with _whole(race["name"]):
+            made[its] = (race["name"], text(race_record(race)))
     files = {out / "races" / its / "race.json": content for its, (_, content) in made.items()}
     for file, content in files.items():
         write(file, content)
@@ -215,16 +249,27 @@ def _keep(
     name: Callable[[dict[str, Any]], str] | None = None,
 ) -> list[Path]:
     """Write a record of each file; all, or none where one cannot be kept."""
-    made = {}
+    made: dict[str, tuple[Path, str]] = {}
     for file in files:
-        try:
-            one = record(json.loads(file.read_text()), file)
-        except (OSError, ValueError, TypeError) as error:
-            raise LabError(f"{file} cannot be read ({error}).") from error
-        made[out / (f"{name(one)}.json" if name else file.name)] = text(one)
-    for path, content in made.items():
-        write(path, content)
-    return list(made)
+        with _whole(file):
+            one = record(json.loads(file.read_text(encoding="utf-8")), file)
+            its = f"{name(one)}.json" if name else file.name
+            content = text(one)
+        if its in made:
+            raise LabError(f"{made[its][0]} and {file} would both be called {its}; keep one.")
+        made[its] = (file, content)
+    for its, (_, content) in made.items():
+        write(out / its, content)
+    return [out / its for its in made]
+
+
+@contextmanager
+def _whole(source: object) -> Iterator[None]:
+    """Say in a sentence that a source is not as its command writes it."""
+    try:
+        yield
+    except SPOILED as error:
+        raise LabError(f"{source} cannot be kept ({type(error).__name__}: {error}).") from error
 
 
 def main(words: list[str] | None = None) -> int:

@@ -9,11 +9,14 @@ import pytest
 import blocks
 import keep
 from adamomentum_lab import contenders
+from adamomentum_lab.bench.shapes import MODELS
+from tests.adamomentum_lab.races import problem, raced
 from tests.test_results import HIGHER, LOWER, NEAR, OURS, race_of
 
 
-def speed_records():
-    """Of three measurements of two sets of shapes, seconds that are easy to divide."""
+def speed_records(models=("ResNet-34", "one of 64 Mi")):
+    """Of three measurements of these shapes, seconds that are easy to divide."""
+    sizes = {"ResNet-34": (110, 21_282_122)}
     ways = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")
     seconds = [
         dict(zip(ways, (ms * 1e-3 for ms in its), strict=True))
@@ -32,8 +35,9 @@ def speed_records():
             "machine": machine,
             "add_gb_per_second": 30.0 + i,
             "models": {
-                "ResNet-34": {"tensors": 110, "parameters": 21_282_122, "steps": steps(one)},
-                "one of 64 Mi": {"tensors": 1, "parameters": 67_108_864, "steps": steps(one)},
+                model: {"tensors": tensors, "parameters": parameters, "steps": steps(one)}
+                for model in models
+                for tensors, parameters in [sizes.get(model, (1, 67_108_864))]
             },
         }
         for i, one in enumerate(seconds)
@@ -114,17 +118,82 @@ def test_what_readme_and_guide_show_is_what_the_records_make():
         assert path.read_text() == content, "`make results` makes it anew"
 
 
+def landscape_record():
+    """The committed one, with what the command writes beside it."""
+    return json.loads((blocks.HERE / "landscape" / "digits_cnn-mini-fair.json").read_text("utf-8"))
+
+
+def refused(tmp_path, capsys, *words):
+    """The one sentence for which nothing is kept."""
+    assert keep.main([*map(str, words), "--out", str(tmp_path / "no")]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert not (tmp_path / "no").exists()
+    return said
+
+
+def written(file, record):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(record if isinstance(record, str) else json.dumps(record))
+    return file
+
+
 def test_speed_is_kept_without_the_machine(tmp_path, capsys):
-    record = {**speed_records()[0]}
+    record = {**speed_records(MODELS)[0]}
     record["machine"] = {**record["machine"], "platform": "Linux-here", "folder": "/home/a/b"}
-    file = tmp_path / "1.json"
-    file.write_text(json.dumps(record))
+    file = written(tmp_path / "1.json", record)
     assert keep.main(["--speed", str(file), "--out", str(tmp_path / "out")]) == 0
     kept = json.loads((tmp_path / "out" / "speed" / "1.json").read_text())
     plain = kept["models"]["ResNet-34"]["steps"]["  plain loop"]
     assert plain == {"seconds": 0.024, "state_bytes_per_parameter": 8.0, "gb_per_second": 4.167}
     assert kept["machine"] == speed_records()[0]["machine"]
     file.write_text("[]")
-    assert keep.main(["--speed", str(file), "--out", str(tmp_path / "no")]) == 1
-    assert "was not written by this version" in capsys.readouterr().err
-    assert not (tmp_path / "no").exists()
+    assert "was not written by this version" in refused(tmp_path, capsys, "--speed", file)
+
+
+def test_speed_of_a_part_is_not_kept(tmp_path, capsys):
+    file = written(tmp_path / "1.json", speed_records()[0])
+    assert "lacks 'DenseNet-121', 'VGG-16', " in refused(tmp_path, capsys, "--speed", file)
+    record = speed_records(MODELS)[0]
+    del record["models"]["VGG-16"]["steps"]["  plain loop"]
+    written(file, record)
+    assert "lacks 'plain loop' of 'VGG-16';" in refused(tmp_path, capsys, "--speed", file)
+
+
+def test_two_records_of_one_name_are_not_kept(tmp_path, capsys):
+    speeds = [written(tmp_path / of / "1.json", speed_records(MODELS)[0]) for of in "ab"]
+    said = refused(tmp_path, capsys, "--speed", *speeds)
+    assert f"{speeds[0]} and {speeds[1]} would both be called 1.json" in said
+    found = [written(tmp_path / of / "landscape.json", landscape_record()) for of in "ab"]
+    said = refused(tmp_path, capsys, "--landscape", *(file.parent for file in found))
+    assert "would both be called digits_cnn-mini-fair.json" in said
+
+
+def test_what_is_spoiled_is_refused_in_a_sentence(tmp_path, capsys):
+    record = speed_records(MODELS)[0]
+    file = written(tmp_path / "1.json", {**record, "machine": None})
+    assert f"{file} cannot be kept (" in refused(tmp_path, capsys, "--speed", file)
+    written(file, {**record, "add_gb_per_second": float("nan")})
+    assert f"{file} cannot be kept (" in refused(tmp_path, capsys, "--speed", file)
+    found = landscape_record()
+    del found["runs"][0]["loss"]
+    file = written(tmp_path / "a" / "landscape.json", found)
+    said = refused(tmp_path, capsys, "--landscape", file.parent)
+    assert f"{file} cannot be kept (KeyError: 'loss')" in said
+    raced(tmp_path, problem(tmp_path))
+    (file,) = tmp_path.glob("races/*/race.json")
+    race = json.loads(file.read_text())
+    for spoiled in ({"machine": None}, {"headline": float("nan")}):
+        written(file, {**race, **spoiled})
+        assert f"{file.parent.name} cannot be kept (" in refused(tmp_path, capsys, tmp_path)
+
+
+def test_a_landscape_with_an_optimizer_twice_is_not_kept(tmp_path, capsys):
+    found = landscape_record()
+    found["groups"].append({**found["groups"][1], "settings": "lr 0.01"})
+    file = written(tmp_path / "landscape.json", found)
+    said = refused(tmp_path, capsys, "--landscape", tmp_path)
+    assert f"{file} has adam more than once (lr 0.001; lr 0.01)" in said
+    del found["groups"][1]
+    written(file, found)
+    assert keep.main(["--landscape", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
