@@ -38,6 +38,7 @@ TUNING = {"search", "words", "rungs", "contenders"}
 ENDS = ("done", "diverged", "failed", "stopped")
 EXACT = ("spec", "settings", "space")  # what a repetition needs
 PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
+HELD = "results/workloads/"  # a folder that everybody has
 STEPS = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")  # of the tables
 SPOILED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
@@ -120,7 +121,13 @@ def _plain(value: Any, digits: int = DIGITS[""]) -> Any:
         return [_plain(item, digits) for item in value]
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
-    return PATH.sub("", value) if isinstance(value, str) else value
+    return PATH.sub(_folder, value) if isinstance(value, str) else value
+
+
+def _folder(found: re.Match[str]) -> str:
+    """What is kept of a folder: nothing, if it is not one of this repository's workloads."""
+    _, held, below = found[0].partition(f"/{HELD}")
+    return held[1:] + below
 
 
 def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:

@@ -197,3 +197,12 @@ def test_a_landscape_with_an_optimizer_twice_is_not_kept(tmp_path, capsys):
     del found["groups"][1]
     written(file, found)
     assert keep.main(["--landscape", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+
+
+def test_the_command_of_a_workload_kept_here_runs(tmp_path):
+    folder = tmp_path / "results" / "workloads"
+    folder.mkdir(parents=True)
+    raced(tmp_path, problem(folder))
+    (file,) = keep.keep_races([tmp_path], tmp_path / "out")
+    command = json.loads(file.read_text())["machine"]["command"]
+    assert command.startswith("adamomentum race results/workloads/plain.py --optimizers")
