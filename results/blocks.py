@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import rules
+from adamomentum_lab.analysis.statistics import LEVEL
 from adamomentum_lab.analysis.wording import counted, listed
 from claims import HERE, Record, Records, bearing
 from paper import CIFAR, GANS, PTB
@@ -57,13 +58,14 @@ def comparison(races: Sequence[Race], page: str) -> str:
         problem, scores = race["workload"], {row["optimizer"]: row for row in race["ranking"]}
         arrow = "↑" if problem["larger_is_better"] else "↓"
         cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
-        what = f"[{name}]({page}), {problem['metric']} {arrow}, {race['spec']['seeds']} seeds"
+        seeds = counted(race["spec"]["seeds"], "seed")
+        what = f"[{name}]({page}), {problem['metric']} {arrow}, {seeds}"
         rows.append(f"| {what} | " + " | ".join(cells) + f" | {_detected(race)} |")
     return "\n".join(rows) + "\n"
 
 
 def in_short(races: Sequence[Race]) -> str:
-    """Of each other optimizer, on which problems AdaMomentum was better, and on which worse."""
+    """Of each other optimizer, where AdaMomentum was better, worse or not comparable."""
     found = {name: race for name in PROBLEMS if (race := bearing(races, name))}
     lines = []
     for other in COLUMNS[1:]:
@@ -74,9 +76,12 @@ def in_short(races: Sequence[Race]) -> str:
                     by_verdict.setdefault(row["comparison"]["verdict"], []).append(f"`{name}`")
         raced = sum(map(len, by_verdict.values()))
         better, worse = by_verdict.get("worse", []), by_verdict.get("better", [])
+        lost = by_verdict.get("not comparable", [])
         lines.append(
             f"- beside `{other}` ({counted(raced, 'problem')}): better on "
-            f"{listed(better) or 'none'}, worse on {listed(worse) or 'none'}\n"
+            f"{listed(better) or 'none'}, worse on {listed(worse) or 'none'}"
+            + (f", not comparable on {listed(lost)}" if lost else "")
+            + "\n"
         )
     return "".join(lines)
 
@@ -91,16 +96,29 @@ def _score(row: dict[str, Any]) -> str:
 def _detected(race: Race) -> str:
     """In words, with whom of all that took part there is a difference."""
     others = [row for row in race["ranking"] if row["optimizer"] != rules.OURS]
-    by_verdict: dict[str, list[str]] = {"worse": [], "better": []}
+    by_verdict: dict[str, list[str]] = {}
     for row in others:
-        by_verdict.setdefault(row["comparison"]["verdict"], []).append(row["optimizer"])
+        by_verdict.setdefault(row["comparison"]["verdict"], []).append(_named(row))
     parts = [
         f"{word} than {listed(by_verdict[verdict])}"
         for verdict, word in (("worse", "better"), ("better", "worse"))
-        if by_verdict[verdict]
+        if verdict in by_verdict
     ]
+    same, lost = (by_verdict.get(word, []) for word in ("no difference detected", "not comparable"))
+    if same and not parts:
+        parts.append(f"no difference to {listed(same) if lost else 'any'}")
+    if lost:
+        parts.append(f"not comparable to {listed(lost)}")
     rank = next(row["rank"] for row in race["ranking"] if row["optimizer"] == rules.OURS)
-    return f"{'; '.join(parts) or 'no difference to any'}; number {rank} of {len(others) + 1}"
+    return "; ".join([*parts, f"number {rank} of {len(others) + 1}"])
+
+
+def _named(row: dict[str, Any]) -> str:
+    """With a word where the t-test found a difference that the exact test did not."""
+    c = row["comparison"]
+    found = c["verdict"] in ("better", "worse")
+    doubted = found and c["permutation_note"] is None and c["permutation_holm"] > LEVEL
+    return f"{row['optimizer']} (not confirmed by permutation)" if doubted else row["optimizer"]
 
 
 def speed(records: Sequence[Record]) -> str:

@@ -80,6 +80,56 @@ def test_the_comparison_for_newcomers():
     ]
 
 
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ({"adam": NEAR, "sgdm": NEAR}, "no difference to any; number 1 of 3"),
+        (
+            {"adam": [*NEAR[:4], None], "adabelief": [None] * 5, "sgdm": NEAR, "yogi": NEAR},
+            "no difference to sgdm and yogi; not comparable to adam and adabelief; number 1 of 5",
+        ),
+        (
+            {"adam": [*NEAR[:4], None], "sgdm": LOWER, "yogi": NEAR},
+            "better than sgdm; not comparable to adam; number 1 of 4",
+        ),
+        ({"adam": [None] * 5}, "not comparable to adam; number 1 of 2"),
+        ({}, "number 1 of 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(scores, words):
+    race = race_of({"adamomentum": OURS, **scores})
+    assert blocks.comparison([race], "x.md").splitlines()[2].split(" | ")[-1] == f"{words} |"
+    incomparable = (
+        ", not comparable on `cifar10_resnet34`" if None in scores.get("adam", ()) else ""
+    )
+    if scores:
+        assert blocks.in_short([race]).splitlines()[0] == (
+            f"- beside `adam` (1 problem): better on none, worse on none{incomparable}"
+        )
+
+
+def test_nothing_is_said_of_one_seed_or_of_lost_runs_of_ours():
+    for scores in ({"adamomentum": [90.0], "adam": [10.0]}, {"adamomentum": [None], "adam": [1.0]}):
+        race = race_of(scores)
+        line = blocks.comparison([race], "x.md").splitlines()[2]
+        assert line.startswith("| [cifar10_resnet34](x.md), accuracy ↑, 1 seed |")
+        assert line.endswith("| not comparable to adam; number 1 of 2 |")
+        assert "worse on none, not comparable on `cif" in blocks.in_short([race]).splitlines()[0]
+
+
+def test_what_a_permutation_does_not_confirm_is_said():
+    race = race_of({"adamomentum": OURS, "adam": LOWER, "sgdm": LOWER, "yogi": HIGHER})
+    for row, found in zip(race["ranking"][1:], (0.06, 0.04, 0.06), strict=True):
+        row["comparison"] |= {"permutation_holm": found, "permutation_note": None}
+    assert blocks.comparison([race], "x.md").endswith(
+        "| better than adam (not confirmed by permutation) and sgdm; "
+        "worse than yogi (not confirmed by permutation); number 1 of 4 |\n"
+    )
+    row = race["ranking"][1]  # too few seeds to confirm anything
+    row["comparison"] |= {"permutation_note": "too few"}
+    assert "better than adam and sgdm;" in blocks.comparison([race], "x.md")
+
+
 def test_blocks_are_filled_and_the_rest_is_left():
     text = (
         "a\n<!-- results: speed -->\nold\n<!-- end -->\nb\n<!-- results: speed -->\n<!-- end -->\n"
