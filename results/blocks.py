@@ -13,9 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keep
 import rules
 from adamomentum_lab.analysis.statistics import LEVEL
 from adamomentum_lab.analysis.wording import counted, listed
+from adamomentum_lab.errors import LabError, unknown
 from claims import HERE, Record, Records, bearing
 from paper import CIFAR, GANS, PTB
 from picture import picture
@@ -42,7 +44,7 @@ NAMES = {
     "one of 64 Mi": "one tensor of 64 Mi",
     "1,000 x 64": "1,000 tensors of 64",
 }
-ADAM, OURS, PLAIN, BFLOAT16 = "Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments"
+ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
 
 
 def comparison(races: Sequence[Race], page: str) -> str:
@@ -123,6 +125,7 @@ def _named(row: dict[str, Any]) -> str:
 
 def speed(records: Sequence[Record]) -> str:
     """Step times beside torch's fused Adam: of several measurements the middle one."""
+    _machine(records)
     rows = [
         f"| parameters | tensors | {OURS} | Adam(fused=True) / {OURS} | plain loop / {OURS} |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -139,6 +142,7 @@ def speed(records: Sequence[Record]) -> str:
 
 def moments(records: Sequence[Record]) -> str:
     """What moments in bfloat16 save and do to the step time."""
+    _machine(records)
     model = "one of 64 Mi"
     rows = [
         f"| moments | state, bytes per parameter | one of 64 Mi, Adam(fused=True) / {OURS} |",
@@ -152,16 +156,34 @@ def moments(records: Sequence[Record]) -> str:
 
 def measured_on(records: Sequence[Record]) -> str:
     """Where the step times come from, in a sentence."""
-    machine = records[0]["machine"]
+    machine = _machine(records)
+    processor = f" ({machine['processor']})" if "processor" in machine else ""
     adds = [record["add_gb_per_second"] for record in records]
     largest = [_steps(record, "one of 64 Mi")[OURS]["gb_per_second"] for record in records]
     return (
         f"`adamomentum bench`, {counted(len(records), 'run')}, {machine['threads']} threads of a "
-        f"virtual machine with {machine['processors']} cores ({machine['processor']}), torch "
+        f"virtual machine with {machine['processors']} cores{processor}, torch "
         f"{machine['torch']}, float32, default options. An in-place add of 64 Mi floats reached "
         f"{min(adds):.0f} to {max(adds):.0f} GB/s; on one tensor of 64 Mi AdaMomentum reached "
         f"{min(largest):.0f} to {max(largest):.0f}.\n"
     )
+
+
+def _machine(records: Sequence[Record]) -> Record:
+    """The one that all were measured on, with the same models."""
+    machine: Record = records[0]["machine"]
+    for key in ("processor", "processors", "threads", "torch"):
+        _one(key, [record["machine"].get(key) for record in records])
+    _one("models", [listed(list(record["models"])) for record in records])
+    return machine
+
+
+def _one(what: str, values: Sequence[object]) -> None:
+    if found := [str(value) for value in values if value != values[0]]:
+        raise LabError(
+            f"the records of step times were measured with different {what}: {values[0]} and "
+            f"{found[0]}; keep those of one."
+        )
 
 
 def _steps(record: Record, model: str) -> dict[str, dict[str, float]]:
@@ -182,20 +204,24 @@ def _ratio(records: Sequence[Record], model: str, other: str, ours: str = OURS) 
 
 def landscape(record: Record) -> str:
     """Loss and curvature at the solutions: AdaMomentum's, Adam's, and their differences."""
-    groups = {group["optimizer"]: group for group in record["groups"]}
-    gaps = {(one["other"], one["measure"]): one["difference"] for one in record["comparisons"]}
+    groups = keep.by_optimizer(record, keep.called(record["spec"]))
     ours, adam, translated = "adamomentum", "adam", "adam-translated"
+    gaps = {
+        (one["other"], one["measure"]): one["difference"]
+        for one in record["comparisons"]
+        if one["first"] == ours
+    }
     rows = [
         f"| | {ours} | {adam} | {ours} minus {adam} | {ours} minus {translated} |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for measure, words in {"loss": "loss at the solution", **record["measures"]}.items():
         values = [
-            group["loss"] if measure == "loss" else group["measures"][measure]
-            for group in (groups[ours], groups[adam])
+            {"loss": group["loss"], **group["measures"]}[measure] if group else None
+            for group in (groups.get(ours), groups.get(adam))
         ]
-        values += [gaps[adam, measure], gaps[translated, measure]]
-        cells = [rules.estimate(value).partition(" (")[0] for value in values]
+        values += [gaps.get((other, measure)) for other in (adam, translated)]
+        cells = [rules.estimate(one).partition(" (")[0] if one else "" for one in values]
         rows.append(f"| {words} | " + " | ".join(cells) + " |")
     return "\n".join(rows) + "\n"
 

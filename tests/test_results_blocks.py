@@ -10,6 +10,7 @@ import blocks
 import keep
 from adamomentum_lab import contenders
 from adamomentum_lab.bench.shapes import MODELS
+from adamomentum_lab.errors import LabError
 from tests.adamomentum_lab.races import problem, raced
 from tests.test_results import HIGHER, LOWER, NEAR, OURS, race_of
 
@@ -57,6 +58,62 @@ def test_the_table_of_speed():
     words = blocks.measured_on(speed_records())
     assert "3 runs, 2 threads of a virtual machine with 2 cores (A Processor)" in words
     assert "reached 30 to 32 GB/s; on one tensor of 64 Mi AdaMomentum reached 25 to 50" in words
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("processor", "Another"), ("processors", 4), ("threads", 1), ("torch", "2.12.0")],
+)
+def test_speeds_of_different_machines_are_not_one_table(key, value):
+    records = speed_records()
+    records[1]["machine"] = {**records[1]["machine"], key: value}
+    for made in (blocks.speed, blocks.moments, blocks.measured_on):
+        with pytest.raises(LabError, match=f"were measured with different {key}: .* and {value}"):
+            made(records)
+
+
+def test_speeds_of_different_models_are_not_one_table():
+    records = [*speed_records(), *speed_records(["one of 64 Mi"])]
+    for found in (records, records[::-1]):
+        with pytest.raises(LabError, match="measured with different models"):
+            blocks.speed(found)
+
+
+def test_a_processor_without_a_name():
+    records = speed_records()
+    for record in records:
+        record["machine"] = {k: v for k, v in record["machine"].items() if k != "processor"}
+    assert "a virtual machine with 2 cores, torch 2.13.0" in blocks.measured_on(records)
+
+
+def test_the_table_of_a_landscape():
+    record = landscape_record()
+    lines = blocks.landscape(record).splitlines()
+    assert lines[2] == (
+        "| loss at the solution | 0.014 ± 0.016 | 0.096 ± 0.026 | -0.082 ± 0.017 "
+        "| 0.0069 ± 0.0098 |"
+    )
+
+    def without(*names):
+        return {
+            **record,
+            "groups": [one for one in record["groups"] if one["optimizer"] not in names],
+            "comparisons": [
+                one for one in record["comparisons"] if not {one["first"], one["other"]} & {*names}
+            ],
+        }
+
+    def first(made):
+        return blocks.landscape(made).splitlines()[2]
+
+    assert first(without("adam-translated")).endswith("| -0.082 ± 0.017 |  |")
+    assert first(without("adam", "adam-translated")).endswith("| 0.014 ± 0.016 |  |  |  |")
+    alone = without("adamomentum")
+    alone["comparisons"] = [{**record["comparisons"][0], "first": "adam-translated"}]
+    assert first(alone) == "| loss at the solution |  | 0.096 ± 0.026 |  |  |"
+    twice = {**record, "groups": [*record["groups"], record["groups"][1]]}
+    with pytest.raises(LabError, match="digits_cnn-mini-fair has adam more than once"):
+        blocks.landscape(twice)
 
 
 def test_the_comparison_for_newcomers():
