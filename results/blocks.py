@@ -240,37 +240,50 @@ def blocks(records: Records) -> dict[str, str]:
             "measured on": measured_on(speeds),
         }
     for file in sorted(HERE.glob("engine/*.md")):
-        made[f"engine {file.stem}"] = file.read_text()
+        made[f"engine {file.stem}"] = file.read_text(encoding="utf-8")
     if digits := records.landscapes.get("digits_cnn-mini-fair"):
         made["landscape"] = landscape(digits)
     return made
 
 
-def filled(text: str, made: Mapping[str, str]) -> str:
+def filled(text: str, made: Mapping[str, str], file: str) -> str:
     """A text with what stands between `<!-- results: NAME -->` and `<!-- end -->` made anew."""
-
-    def one(found: re.Match[str]) -> str:
-        return f"<!-- results: {found[1]} -->\n{made[found[1]]}<!-- end -->"
-
-    return re.sub(r"<!-- results: ([^>]+) -->\n.*?<!-- end -->", one, text, flags=re.DOTALL)
+    before, *parts = re.split("<!-- results: *", text)
+    for part in parts:
+        head, _, content = part.partition("\n")
+        name = head.removesuffix(" -->")
+        _, end, after = content.partition("<!-- end -->")
+        if not end:
+            raise LabError(f"{file}: the block {name!r} is not closed by <!-- end -->.")
+        if name not in made:
+            raise LabError(f"{file}: {unknown('block', name, made)}")
+        block = made[name].removesuffix("\n")
+        before += f"<!-- results: {name} -->\n{block}\n{end}{after}"
+    return before
 
 
 def files() -> dict[Path, str]:
     """All that this command writes."""
     records = Records.of()
     made = blocks(records)
-    content = {ROOT / name: filled((ROOT / name).read_text(), made) for name in FILES}
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
+    content = {ROOT / name: filled(text, made, name) for name, text in texts.items()}
     pictured = next((race for race in records.races if race["name"] == PICTURED), None)
     return content | ({ROOT / PICTURE: picture(pictured)} if pictured else {})
 
 
 def main(words: list[str] | None = None) -> int:
-    """The command."""
+    """The command; 1 after a sentence on standard error if something cannot be made."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args(words)
-    for path, content in files().items():
-        path.write_text(content)
+    try:
+        made = files()
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path, content in made.items():
+        path.write_text(content, encoding="utf-8")
         print(path)
     return 0
 

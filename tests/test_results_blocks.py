@@ -191,12 +191,41 @@ def test_blocks_are_filled_and_the_rest_is_left():
     text = (
         "a\n<!-- results: speed -->\nold\n<!-- end -->\nb\n<!-- results: speed -->\n<!-- end -->\n"
     )
-    new = blocks.filled(text, {"speed": "x | y\n"})
+    new = blocks.filled(text, {"speed": "x | y\n"}, "a.md")
     block = "<!-- results: speed -->\nx | y\n<!-- end -->\n"
     assert new == f"a\n{block}b\n{block}"
-    assert blocks.filled(new, {"speed": "x | y\n"}) == new
-    with pytest.raises(KeyError):
-        blocks.filled(text.replace("speed", "sped"), {"speed": ""})
+    assert blocks.filled(new, {"speed": "x | y"}, "a.md") == new
+    assert blocks.filled("a\n", {}, "a.md") == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<!-- results: sped -->\n<!-- end -->\n", "a.md: there is no block 'sped' (did you mean"),
+        ("<!-- results: speed -->\nold\n", "a.md: the block 'speed' is not closed"),
+        (
+            "<!-- results: speed -->\nmine\n<!-- results: other -->\n<!-- end -->\n",
+            "a.md: the block 'speed' is not closed",
+        ),
+    ],
+)
+def test_a_block_that_cannot_be_filled_is_refused(text, words):
+    with pytest.raises(LabError, match=re.escape(words)):
+        blocks.filled(text, {"speed": "", "other": ""}, "a.md")
+
+
+def test_the_command_of_blocks_says_what_is_wrong(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(blocks, "ROOT", written(tmp_path / "a.md", "<!-- results: x -->\n").parent)
+    monkeypatch.setattr(blocks, "FILES", ("a.md",))
+    assert blocks.main([]) == 1
+    assert capsys.readouterr().err.startswith("a.md: the block 'x' is not closed")
+
+
+def test_files_are_read_and_written_as_utf_8():
+    for name in ("keep", "blocks", "picture"):
+        code = (blocks.HERE / f"{name}.py").read_text("utf-8")
+        for call in re.findall(r"\b(?:open|read_text|write_text)\(.*", code):
+            assert 'encoding="utf-8"' in call, name
 
 
 def test_a_race_as_a_picture():
