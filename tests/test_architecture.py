@@ -73,7 +73,16 @@ LAB = {
         "contenders",
     },
     "budget.py": {"analysis", "contenders", "runs"},
-    "result.py": {"analysis", "budget", "errors", "output", "race", "runs", "workloads"},
+    "result.py": {
+        "analysis",
+        "budget",
+        "contenders",
+        "errors",
+        "output",
+        "race",
+        "runs",
+        "workloads",
+    },
 }
 LAB_FILES = [
     path
