@@ -1,5 +1,6 @@
 """The run store: nothing lost, nothing half written, faults told in a sentence."""
 
+import contextlib
 import multiprocessing
 import resource
 import sqlite3
@@ -157,5 +158,13 @@ def test_a_full_disk_leaves_a_readable_store(tmp_path):
     runs = store.all()
     assert len(runs) > 1
     assert all(len(run.epochs) in (1, 29) for run in runs)
-    check = sqlite3.connect(tmp_path / "runs.sqlite").execute("PRAGMA integrity_check")
-    assert check.fetchone() == ("ok",)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_the_database_is_closed_with_the_store(tmp_path):
+    store = Store(tmp_path)
+    db = store._db
+    del store
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        db.execute("SELECT 1")

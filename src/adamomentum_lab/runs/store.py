@@ -6,6 +6,7 @@ import contextlib
 import json
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,7 @@ class Store:
         with self._told():
             folder.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(folder / "runs.sqlite", timeout=60, isolation_level=None)
+            weakref.finalize(self, self._db.close)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(_SCHEMA)
