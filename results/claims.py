@@ -372,7 +372,12 @@ def _lr_question(races: Sequence[Race]) -> str:
             if row["optimizer"] in ("adam", "adam-translated", rules.OURS)
         )
         text += f"**{race['spec']['workload']}**, {_how(race)} ({_link(race)}). {answer}\n\n"
-        text += "".join(f"- {sentence}\n" for sentence in sentences) + f"- lr: {rates}.\n\n"
+        about = [  # what else differs
+            one["caveat"]
+            for one in race["effects"]
+            if one["comparison"]["base"] == "adam-translated" and one["caveat"]
+        ]
+        text += "".join(f"- {said}\n" for said in (*sentences, *about)) + f"- lr: {rates}.\n\n"
     return text.rstrip("\n") + "\n"
 
 
