@@ -268,7 +268,7 @@ def lr_effect(race: Race) -> tuple[str, list[str]] | None:
     if lead == "worse" or (tuned and more == "worse"):
         answer = "There is no lead: Adam is ahead."
     elif tuned and lead == more == "better":
-        answer = "No: AdaMomentum is ahead of Adam with a tuned lr, on either grid."
+        answer = "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid."
     elif tuned:
         answer = "Undecided: no lead over Adam with a tuned lr was detected on both grids."
     elif lead != "better":

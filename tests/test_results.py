@@ -405,7 +405,7 @@ def test_whether_a_lead_is_one_of_the_lr(adam, translated, answer):
 @pytest.mark.parametrize(
     ("adam", "translated", "answer"),
     [
-        (LOWER, LOWER, "No: AdaMomentum is ahead of Adam with a tuned lr"),
+        (LOWER, LOWER, "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr"),
         (LOWER, NEAR, "Undecided: no lead"),
         (NEAR, LOWER, "Undecided: no lead"),
         (LOWER, HIGHER, "There is no lead"),
@@ -508,7 +508,7 @@ def test_a_page_of_made_up_records():
     assert "### cifar10_resnet34, mini" in text
     assert "**not tested** | eadam was not raced beside adamomentum." in text
     assert "| 1 | **adamomentum** 90.04 ± 0.34 (n = 5) | adabelief 85.06" in text
-    assert "No: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
+    assert "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
     assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
     assert "Nothing was run at the paper's scale" in text
 

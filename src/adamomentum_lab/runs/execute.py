@@ -53,8 +53,8 @@ def keep_memory() -> None:
     """Let this process use again the memory that it frees, whatever the size.
 
     glibc returns blocks of 32 MiB and more to the system at once: those of a softmax over 10,000
-    words cost fresh pages at every update, and an LSTM with two such processes at work trains 2.5
-    times as fast without. No number depends on it.
+    words cost fresh pages at every update, which can take longer than the arithmetic. No number
+    depends on it.
     """
     m_trim_threshold, m_mmap_max = -1, -4
     try:
