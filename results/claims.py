@@ -47,7 +47,7 @@ class Records:
 
         def named(kind: str) -> dict[str, Record]:
             files = sorted(folder.glob(f"{kind}/*.json"))
-            return {file.stem: json.loads(file.read_text()) for file in files}
+            return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
         races = load(folder) if list(folder.glob("races/*/race.json")) else []
         return cls(races, named("theory"), named("landscape"), named("speed"))
@@ -437,7 +437,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--records", type=Path, default=HERE, help="their folder")
     parser.add_argument("--out", type=Path, default=PAGE, help="the page")
     given = parser.parse_args(words)
-    given.out.write_text(page(Records.of(given.records)))
+    given.out.write_text(page(Records.of(given.records)), encoding="utf-8")
     print(given.out)
     return 0
 

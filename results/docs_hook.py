@@ -18,6 +18,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     if list(folder.glob("races/*/race.json")):
         page = report.page(report.load(folder), folder)
         files.append(File.generated(config, "results/races.html", content=page))
-    changes = (ROOT / "CHANGELOG.md").read_text()
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "changelog.md", content=changes))
     return files

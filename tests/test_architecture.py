@@ -105,6 +105,12 @@ def test_the_loop_knows_no_workload_by_name(name):
     assert not re.search("digits|cifar|ptb|iwslt|multi30k", text)
 
 
+def test_text_is_read_and_written_as_utf_8():
+    for file in [*SRC.rglob("*.py"), *(SRC.parent / "results").glob("*.py")]:
+        for call in re.findall(r"\b(?:read|write)_text\(.*", file.read_text(encoding="utf-8")):
+            assert 'encoding="utf-8"' in call, f"{file}: {call}"
+
+
 def test_rule_imports_nothing():
     assert list(imported(SRC / "adamomentum" / "rule.py")) == []
 

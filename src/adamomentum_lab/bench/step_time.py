@@ -201,5 +201,5 @@ def main(
     """Run, and write the figures to a file where one is named."""
     report = run(models or list(MODELS), threads, seconds, say)
     if json_file:
-        json_file.write_text(json.dumps(report, indent=1) + "\n")
+        json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report

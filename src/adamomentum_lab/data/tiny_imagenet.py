@@ -64,7 +64,9 @@ def _official(folder: Path, train: bool) -> tuple[list[Path], Tensor]:
         if train:
             files = [sorted((folder / "train" / name / "images").iterdir()) for name in classes]
         else:
-            lines = (folder / "val" / "val_annotations.txt").read_text().splitlines()
+            lines = (
+                (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8").splitlines()
+            )
             named = sorted((*line.split("\t"), "", "")[:2] for line in lines)
             files = [
                 [folder / "val" / "images" / file for file, its in named if its == name]

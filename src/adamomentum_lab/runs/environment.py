@@ -33,7 +33,7 @@ def environment(device: str) -> dict[str, Any]:
 def _processor() -> str | None:
     """Its name, where the system tells."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

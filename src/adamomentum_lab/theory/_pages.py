@@ -77,7 +77,7 @@ def _as_read(value: dict[str, Any]) -> dict[str, Any]:
 def _read(file: Path) -> dict[str, Any]:
     """What a file of ours holds; nothing, if it is not there, or damaged."""
     try:
-        found = json.loads(file.read_text())
+        found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -58,7 +58,7 @@ def load(folder: Path) -> list[Race]:
 
 def _read(file: Path) -> Race:
     try:
-        race: Race = json.loads(file.read_text())
+        race: Race = json.loads(file.read_text(encoding="utf-8"))
         whole = race.keys() >= {"spec", "workload", "ranking", "runs", "machine"}
         whole = whole and all(
             isinstance(race["spec"].get(key), str)
@@ -103,12 +103,12 @@ def _page(races: Sequence[Race], folder: Path) -> str:
 
     views = [_view(race, folder) for race in races]
     known = {run["id"] for race in races for run in race["runs"]}
-    scripts = [get_plotlyjs(), (_HERE / "page.js").read_text()]
+    scripts = [get_plotlyjs(), (_HERE / "page.js").read_text(encoding="utf-8")]
     data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
     return render(
-        (_HERE / "page.html").read_text(),
+        (_HERE / "page.html").read_text(encoding="utf-8"),
         {"interval": _interval, "setting": wording.number, "probability": _probability},
-        css=(_HERE / "page.css").read_text(),
+        css=(_HERE / "page.css").read_text(encoding="utf-8"),
         # Only these scripts run, whatever the page's data may contain.
         policy=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
         scripts=scripts,

@@ -1,0 +1,199 @@
+"""The tables that README and the guide show."""
+
+import re
+
+import pytest
+
+import blocks
+from adamomentum_lab.errors import LabError
+from tests.results.made import (
+    HIGHER,
+    LOWER,
+    NEAR,
+    OURS,
+    landscape_record,
+    race_of,
+    speed_records,
+    written,
+)
+
+
+def test_the_table_of_speed():
+    # Adam / AdaMomentum: 1.5, 2 and 0.5; plain loop / AdaMomentum: 12, 15 and 11.
+    lines = blocks.speed(speed_records()).splitlines()
+    assert lines[2:] == [
+        "| ResNet-34, 21.3 M | 110 | 2 ms | 1.50 (0.50 to 2.00) | 12 (11 to 15) |",
+        "| one tensor of 64 Mi | 1 | 2 ms | 1.50 (0.50 to 2.00) | 12 (11 to 15) |",
+    ]
+    assert blocks.moments(speed_records()).splitlines()[3] == (
+        "| bfloat16 | 8 | 2.00 (0.50 to 3.00) |"
+    )
+    words = blocks.measured_on(speed_records())
+    assert "3 runs, 2 threads of a virtual machine with 2 cores (A Processor)" in words
+    assert "reached 30 to 32 GB/s; on one tensor of 64 Mi AdaMomentum reached 25 to 50" in words
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("processor", "Another"), ("processors", 4), ("threads", 1), ("torch", "2.12.0")],
+)
+def test_speeds_of_different_machines_are_not_one_table(key, value):
+    records = speed_records()
+    records[1]["machine"] = {**records[1]["machine"], key: value}
+    for made in (blocks.speed, blocks.moments, blocks.measured_on):
+        with pytest.raises(LabError, match=f"were measured with different {key}: .* and {value}"):
+            made(records)
+
+
+def test_speeds_of_different_models_are_not_one_table():
+    records = [*speed_records(), *speed_records(["one of 64 Mi"])]
+    for found in (records, records[::-1]):
+        with pytest.raises(LabError, match="measured with different models"):
+            blocks.speed(found)
+
+
+def test_a_processor_without_a_name():
+    records = speed_records()
+    for record in records:
+        record["machine"] = {k: v for k, v in record["machine"].items() if k != "processor"}
+    assert "a virtual machine with 2 cores, torch 2.13.0" in blocks.measured_on(records)
+
+
+def test_the_table_of_a_landscape():
+    record = landscape_record()
+    lines = blocks.landscape(record).splitlines()
+    assert lines[2] == (
+        "| loss at the solution | 0.014 ± 0.016 | 0.096 ± 0.026 | -0.082 ± 0.017 "
+        "| 0.0069 ± 0.0098 |"
+    )
+
+    def without(*names):
+        return {
+            **record,
+            "groups": [one for one in record["groups"] if one["optimizer"] not in names],
+            "comparisons": [
+                one for one in record["comparisons"] if not {one["first"], one["other"]} & {*names}
+            ],
+        }
+
+    def first(made):
+        return blocks.landscape(made).splitlines()[2]
+
+    assert first(without("adam-translated")).endswith("| -0.082 ± 0.017 |  |")
+    assert first(without("adam", "adam-translated")).endswith("| 0.014 ± 0.016 |  |  |  |")
+    alone = without("adamomentum")
+    alone["comparisons"] = [{**record["comparisons"][0], "first": "adam-translated"}]
+    assert first(alone) == "| loss at the solution |  | 0.096 ± 0.026 |  |  |"
+    twice = {**record, "groups": [*record["groups"], record["groups"][1]]}
+    with pytest.raises(LabError, match="digits_cnn-mini-fair has adam more than once"):
+        blocks.landscape(twice)
+
+
+def test_the_comparison_for_newcomers():
+    races = [
+        race_of({"adamomentum": OURS, "adam": LOWER, "adabelief": NEAR}, "cifar10_resnet34"),
+        race_of({"adamomentum": OURS, "adam": HIGHER, "sgdm": NEAR}, "digits_cnn"),
+    ]
+    lines = blocks.comparison(races, "docs/results.md").splitlines()
+    assert lines[0].startswith("| test score ± 95 % interval | adamomentum | adam | adam-tr")
+    first, second = (line.split(" | ") for line in lines[2:])
+    assert first[0] == "| [cifar10_resnet34](docs/results.md), accuracy ↑, 5 seeds"
+    assert first[1:3] == ["90.04 ± 0.34", "85.06 ± 0.38"]
+    assert first[3] == first[5] == ""
+    assert first[-1].startswith("better than adam; number ")
+    assert second[-1].startswith("worse than adam; number ")
+    assert blocks.in_short(races).splitlines() == [
+        "- beside `adam` (2 problems): better on `cifar10_resnet34`, worse on `digits_cnn`",
+        "- beside `adam-translated` (0 problems): better on none, worse on none",
+        "- beside `adabelief` (1 problem): better on none, worse on none",
+        "- beside `sgdm` (1 problem): better on none, worse on none",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ({"adam": NEAR, "sgdm": NEAR}, "no difference to any; number 1 of 3"),
+        (
+            {"adam": [*NEAR[:4], None], "adabelief": [None] * 5, "sgdm": NEAR, "yogi": NEAR},
+            "no difference to sgdm and yogi; not comparable to adam and adabelief; number 1 of 5",
+        ),
+        (
+            {"adam": [*NEAR[:4], None], "sgdm": LOWER, "yogi": NEAR},
+            "better than sgdm; not comparable to adam; number 1 of 4",
+        ),
+        ({"adam": [None] * 5}, "not comparable to adam; number 1 of 2"),
+        ({}, "number 1 of 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(scores, words):
+    race = race_of({"adamomentum": OURS, **scores})
+    assert blocks.comparison([race], "x.md").splitlines()[2].split(" | ")[-1] == f"{words} |"
+    incomparable = (
+        ", not comparable on `cifar10_resnet34`" if None in scores.get("adam", ()) else ""
+    )
+    if scores:
+        assert blocks.in_short([race]).splitlines()[0] == (
+            f"- beside `adam` (1 problem): better on none, worse on none{incomparable}"
+        )
+
+
+def test_nothing_is_said_of_one_seed_or_of_lost_runs_of_ours():
+    for scores in ({"adamomentum": [90.0], "adam": [10.0]}, {"adamomentum": [None], "adam": [1.0]}):
+        race = race_of(scores)
+        line = blocks.comparison([race], "x.md").splitlines()[2]
+        assert line.startswith("| [cifar10_resnet34](x.md), accuracy ↑, 1 seed |")
+        assert line.endswith("| not comparable to adam; number 1 of 2 |")
+        assert "worse on none, not comparable on `cif" in blocks.in_short([race]).splitlines()[0]
+
+
+def test_what_a_permutation_does_not_confirm_is_said():
+    race = race_of({"adamomentum": OURS, "adam": LOWER, "sgdm": LOWER, "yogi": HIGHER})
+    for row, found in zip(race["ranking"][1:], (0.06, 0.04, 0.06), strict=True):
+        row["comparison"] |= {"permutation_holm": found, "permutation_note": None}
+    assert blocks.comparison([race], "x.md").endswith(
+        "| better than adam (not confirmed by permutation) and sgdm; "
+        "worse than yogi (not confirmed by permutation); number 1 of 4 |\n"
+    )
+    row = race["ranking"][1]  # too few seeds to confirm anything
+    row["comparison"] |= {"permutation_note": "too few"}
+    assert "better than adam and sgdm;" in blocks.comparison([race], "x.md")
+
+
+def test_blocks_are_filled_and_the_rest_is_left():
+    text = (
+        "a\n<!-- results: speed -->\nold\n<!-- end -->\nb\n<!-- results: speed -->\n<!-- end -->\n"
+    )
+    new = blocks.filled(text, {"speed": "x | y\n"}, "a.md")
+    block = "<!-- results: speed -->\nx | y\n<!-- end -->\n"
+    assert new == f"a\n{block}b\n{block}"
+    assert blocks.filled(new, {"speed": "x | y"}, "a.md") == new
+    assert blocks.filled("a\n", {}, "a.md") == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("<!-- results: sped -->\n<!-- end -->\n", "a.md: there is no block 'sped' (did you mean"),
+        ("<!-- results: speed -->\nold\n", "a.md: the block 'speed' is not closed"),
+        (
+            "<!-- results: speed -->\nmine\n<!-- results: other -->\n<!-- end -->\n",
+            "a.md: the block 'speed' is not closed",
+        ),
+    ],
+)
+def test_a_block_that_cannot_be_filled_is_refused(text, words):
+    with pytest.raises(LabError, match=re.escape(words)):
+        blocks.filled(text, {"speed": "", "other": ""}, "a.md")
+
+
+def test_the_command_of_blocks_says_what_is_wrong(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(blocks, "ROOT", written(tmp_path / "a.md", "<!-- results: x -->\n").parent)
+    monkeypatch.setattr(blocks, "FILES", ("a.md",))
+    assert blocks.main([]) == 1
+    assert capsys.readouterr().err.startswith("a.md: the block 'x' is not closed")
+
+
+def test_what_readme_and_guide_show_is_what_the_records_make():
+    for path, content in blocks.files().items():
+        assert path.read_text() == content, "`make results` makes it anew"
