@@ -27,7 +27,11 @@ NEAR = 0.03  # relative deviation that counts as agreement
 SLACK = 1.05  # beyond the upper end
 NEARLY = 1.25  # factor that counts as the same length of steps
 # Replicas of a stream, its steps; steps of the network, seeds.
-_SIZES = {"smoke": (50, 1_500, 60, 1), "default": (150, 6_000, 500, 2), "paper": (2_000, 30_000, 3_000, 10)}  # fmt: skip  # noqa: E501
+_SIZES = {
+    "smoke": (50, 1_500, 60, 1),
+    "default": (150, 6_000, 500, 2),
+    "paper": (2_000, 30_000, 3_000, 10),
+}
 
 
 def predicted(signal: float, beta1: float) -> float:
