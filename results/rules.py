@@ -386,7 +386,7 @@ def _undetected(c: dict[str, Any]) -> str:
     """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
     mean, half, missed = c["difference"]["mean"], c["difference"]["half"], c["missed"]
     if not half:
-        return f"{c['other']} ({mean:.3g})"
+        return f"{c['other']} ({mean:.3g} with every seed)"
     could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
     return f"{c['other']} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
 

@@ -137,6 +137,11 @@ def test_epochs_to_the_target_by_hand():
     )
     assert rules.faster_than(race, ("sgdm", "adam")).verdict == "seen in part"
     assert rules.faster_than(race, ("adam",)).verdict == "undecided"
+    always = {"adamomentum": [[1, 90]] * 3, "sgdm": [[90]] * 3}
+    race = race_of({name: [1.0] * 3 for name in always}, target=90, epochs=always)
+    judged = rules.faster_than(race, ("sgdm",))
+    assert judged.verdict == "undecided"
+    assert "No difference detected to sgdm (-1 with every seed)." in judged.found
     swapped = {"adamomentum": epochs["sgdm"], "sgdm": epochs["adamomentum"]}
     race = race_of({name: [1.0] * 4 for name in swapped}, target=90, epochs=swapped)
     assert rules.faster_than(race, ("sgdm",)).verdict == "not seen"
