@@ -88,6 +88,18 @@ def in_short(races: Sequence[Race]) -> str:
     return "".join(lines)
 
 
+def protocols(races: Sequence[Race]) -> str:
+    """What was detected with the authors' settings, where there is a fair race beside it."""
+    return "".join(
+        f"- `{name}`: `as-run` {_detected(race)}. `fair` {_detected(fair)}\n"
+        for name in PROBLEMS
+        if (fair := bearing(races, name))
+        for race in races
+        if [race["spec"][key] for key in ("workload", "protocol", "scale")]
+        == [name, "as-run", fair["spec"]["scale"]]
+    )
+
+
 def _score(row: dict[str, Any]) -> str:
     """Such as `97.25 ± 0.46`."""
     lost = row["values"].count(None)
@@ -232,6 +244,7 @@ def blocks(records: Records) -> dict[str, str]:
         "comparison": comparison(records.races, "docs/results.md"),
         "comparison on the site": comparison(records.races, "results.md"),
         "in short": in_short(records.races),
+        "protocols": protocols(records.races),
     }
     if speeds := list(records.speed.values()):
         made |= {

@@ -410,13 +410,12 @@ def _records(records: Records) -> str:
     for race in records.races:
         hours = sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]) / 3600
         machine = race["machine"]
-        text += (
-            f"- {_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, torch "
-            f"{machine['torch']}, adamomentum {machine['adamomentum']}. "
-            f"{'. '.join(race.get('caveats', ()))}".rstrip()
-            + "\n\n"
-            f"    ```bash\n    {machine['command']}\n    ```\n\n"
-        )
+        told = [
+            f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, torch "
+            f"{machine['torch']}, adamomentum {machine['adamomentum']}",
+            *race.get("caveats", ()),
+        ]
+        text += f"- {'; '.join(told)}.\n\n    ```bash\n    {machine['command']}\n    ```\n\n"
     if records.theory:
         names = ", ".join(records.theory)
         text += f"- theory: {names}.\n\n    ```bash\n    adamomentum theory all\n    ```\n\n"

@@ -147,6 +147,19 @@ def test_nothing_is_said_of_one_seed_or_of_lost_runs_of_ours():
         assert "worse on none, not comparable on `cif" in blocks.in_short([race]).splitlines()[0]
 
 
+def test_what_the_protocol_does():
+    scores = {"adamomentum": OURS, "adam": LOWER}
+    fair = race_of({"adam": NEAR, "adamomentum": OURS})
+    as_run = race_of(scores, spec={"protocol": "as-run", "trials": 0})
+    smoke = race_of(scores, spec={"protocol": "as-run", "scale": "smoke"})
+    alone = race_of(scores, "cifar10_vgg16", spec={"protocol": "as-run"})
+    assert blocks.protocols([as_run, fair, smoke, alone]) == (
+        "- `cifar10_resnet34`: `as-run` better than adam; number 1 of 2. "
+        "`fair` no difference to any; number 2 of 2\n"
+    )
+    assert blocks.protocols([as_run]) == ""
+
+
 def test_what_a_permutation_does_not_confirm_is_said():
     race = race_of({"adamomentum": OURS, "adam": LOWER, "sgdm": LOWER, "yogi": HIGHER})
     for row, found in zip(race["ranking"][1:], (0.06, 0.04, 0.06), strict=True):
