@@ -410,9 +410,9 @@ def _records(records: Records) -> str:
     for race in records.races:
         hours = sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]) / 3600
         machine = race["machine"]
+        versions = f"torch {machine['torch']}, adamomentum {machine['adamomentum']}"
         told = [
-            f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, torch "
-            f"{machine['torch']}, adamomentum {machine['adamomentum']}",
+            f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
             *race.get("caveats", ()),
         ]
         text += f"- {'; '.join(told)}.\n\n    ```bash\n    {machine['command']}\n    ```\n\n"
