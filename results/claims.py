@@ -377,6 +377,12 @@ def _lr_question(races: Sequence[Race]) -> str:
             for one in race["effects"]
             if one["comparison"]["base"] == "adam-translated" and one["caveat"]
         ]
+        about += [
+            f"With decoupled weight decay Adam, as adamw, reaches {rules.estimate(row['score'])}: "
+            + row["comparison"]["sentence"]
+            for row in race["ranking"]
+            if row["optimizer"] == "adamw"
+        ]
         text += "".join(f"- {said}\n" for said in (*sentences, *about)) + f"- lr: {rates}.\n\n"
     return text.rstrip("\n") + "\n"
 
