@@ -99,12 +99,13 @@ def test_the_comparison_for_newcomers():
     first, second = (line.split(" | ") for line in lines[2:])
     assert first[0] == "| [cifar10_resnet34](docs/results.md), accuracy ↑, 5 seeds"
     assert first[1:3] == ["90.04 ± 0.34", "85.06 ± 0.38"]
-    assert first[3] == first[5] == ""
+    assert first[3:7] == ["", "", "90.06 ± 0.31", ""]
     assert first[-1].startswith("better than adam; number ")
     assert second[-1].startswith("worse than adam; number ")
     assert blocks.in_short(races).splitlines() == [
         "- beside `adam` (2 problems): better on `cifar10_resnet34`, worse on `digits_cnn`",
         "- beside `adam-translated` (0 problems): better on none, worse on none",
+        "- beside `adamw` (0 problems): better on none, worse on none",
         "- beside `adabelief` (1 problem): better on none, worse on none",
         "- beside `sgdm` (1 problem): better on none, worse on none",
     ]
