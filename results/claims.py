@@ -334,7 +334,10 @@ def _protocols(races: Sequence[Race]) -> str:
     return (
         "`as-run` reports the best epoch on test and gives each optimizer the settings of the "
         "authors' scripts ([protocols](guide/racing.md#protocols)); the columns are not on one "
-        "scale, their orders can be compared.\n\n" + "".join(parts).rstrip("\n") + "\n"
+        "scale, their orders can be compared. That orders differ, or that a difference is detected "
+        "under one alone, may be chance: no test compares the protocols.\n\n"
+        + "".join(parts).rstrip("\n")
+        + "\n"
     )
 
 
