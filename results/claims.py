@@ -59,8 +59,8 @@ class Line:
 
     claim: str
     judged: Judged
-    how: str = ""
-    link: str = ""
+    source: str = ""
+    """Where it was measured, linked to more."""
 
 
 MEANING: dict[Verdict, str] = {
@@ -143,14 +143,13 @@ def lines_of(claim: Claim, races: Sequence[Race]) -> list[Line]:
         if not _tested(one):
             words = (judged[name].found for name, race in found.items() if race)
             one = Judged("not tested", next(words, claim.untested))
-        how = "; ".join(dict.fromkeys(_how(race) for race in bear))
-        return [Line(_said(claim), one, how, ", ".join(_link(race) for race in bear))]
+        source = "<br>".join(f"{race['spec']['workload']}: {_source(race)}" for race in bear)
+        return [Line(_said(claim), one, source)]
     return [
         Line(
             f"{'the same' if i else _said(claim)}: `{name}`",
             judged[name],
-            _how(race) if race else "",
-            _link(race) if race else "",
+            _source(race) if race else "",
         )
         for i, (name, race) in enumerate(found.items())
     ]
@@ -174,8 +173,9 @@ def theory_lines(records: Mapping[str, Record]) -> list[Line]:
             Line(
                 _said(one),
                 judged or Judged("not tested", "No record yet."),
-                f"simulated, size `{record['size']}`" if record else "",
-                f"[`{one.record}`](guide/theory.md)",
+                f"[`{one.record}`, simulated, size `{record['size']}`](guide/theory.md)"
+                if record
+                else "",
             )
         )
     return lines
@@ -211,14 +211,13 @@ def flat_line(landscapes: Mapping[str, Record]) -> Line:
     said = (
         "“the basin of Adamomentum is much more flat than that of Adam” (section 5.2.1, ResNet-34)"
     )
-    link = "[landscape](guide/landscape.md)"
     record = landscapes.get(f"{FLAT}-full-fair") or landscapes.get(f"{FLAT}-mini-fair")
     if record is None:
         words = "No record yet of what `adamomentum landscape` measures."
-        return Line(said, Judged("not tested", words), link=link)
+        return Line(said, Judged("not tested", words), "[how](guide/landscape.md)")
     spec = record["spec"]
     how = f"`{spec['scale']}`, `{spec['protocol']}`, {spec['examples']} examples of training"
-    return Line(said, rules.flatter_than(record, "adam"), how, link)
+    return Line(said, rules.flatter_than(record, "adam"), f"[{how}](guide/landscape.md)")
 
 
 def page(records: Records) -> str:
@@ -228,8 +227,7 @@ def page(records: Records) -> str:
     memory = Line(
         "“no additional memory cost” (section 1)",
         rules.memory(state_bytes()),
-        "counted after one step",
-        "[performance](guide/performance.md)",
+        "[counted after one step](guide/performance.md)",
     )
     flat = flat_line(records.landscapes)
     simulated = theory_lines(records.theory)
@@ -276,13 +274,12 @@ def _scales_run(races: Sequence[Race]) -> str:
 
 
 def _table(lines: Sequence[Line], claim: str = "claim of the paper") -> str:
-    head = f"| {claim} | verdict | measured here | scale and protocol | more |\n"
-    rows = (
-        f"| {_cell(line.claim)} | **{line.judged.verdict}** | {_cell(line.judged.found)} | "
-        f"{line.how} | {line.link} |\n"
-        for line in lines
-    )
-    return head + "| --- | --- | --- | --- | --- |\n" + "".join(rows)
+    """Three columns: what was measured needs the room; where it was measured stands below it."""
+    rows = [f"| {claim} | verdict | measured here, and where |\n", "| --- | --- | --- |\n"]
+    for line in lines:
+        measured = "<br>".join(text for text in (_cell(line.judged.found), line.source) if text)
+        rows.append(f"| {_cell(line.claim)} | **{line.judged.verdict}** | {measured} |\n")
+    return "".join(rows)
 
 
 def _cell(text: str) -> str:
@@ -302,8 +299,12 @@ def _how(race: Race) -> str:
     return f"{words}; {metric}, where the paper has {paper.metric}"
 
 
-def _link(race: Race) -> str:
-    return f"[{race['name']}]({REPORT}#race-{race['name']})"
+def _link(race: Race, words: str = "") -> str:
+    return f"[{words or race['name']}]({REPORT}#race-{race['name']})"
+
+
+def _source(race: Race) -> str:
+    return _link(race, _how(race))
 
 
 def _protocols(races: Sequence[Race]) -> str:
@@ -404,7 +405,7 @@ def _beyond(races: Sequence[Race]) -> str:
     if not found:
         return text + "Not tested yet.\n"
     for race in found:
-        lines = [Line(says, rule(race), _how(race), _link(race)) for says, rule in BEYOND]
+        lines = [Line(says, rule(race), _source(race)) for says, rule in BEYOND]
         text += f"### {race['spec']['workload']}\n\n{race['workload']['about']} {race['headline']}"
         text += "\n\n" + _table(lines, "question") + "\n"
     return text.rstrip("\n") + "\n"
