@@ -17,6 +17,7 @@ from typing import Any
 import rules
 from adamomentum_lab.analysis.published import PAPER
 from adamomentum_lab.analysis.report import load
+from adamomentum_lab.analysis.wording import listed
 from paper import BEYOND, CLAIMS, PTB, THEOREMS, Claim, Theorem
 from rules import Judged, Race, Verdict
 
@@ -291,8 +292,10 @@ def _cell(text: str) -> str:
 def _how(race: Race) -> str:
     spec = race["spec"]
     words = f"`{spec['scale']}`, `{spec['protocol']}`, {race['workload']['epochs']} epochs"
-    tuned = f"{spec['trials']} trials{' with halving' if spec['halving'] else ''}, "
-    words = f"{words}, {tuned if spec['trials'] else 'not tuned, '}{spec['seeds']} seeds"
+    tuned = f"{spec['trials']} trials" if spec["trials"] else "not tuned"
+    if spec["tune"]:  # not what the paper searched
+        tuned += f" of {listed([name.replace('_', ' ') for name in spec['tune']])}"
+    words = f"{words}, {tuned}{' with halving' if spec['halving'] else ''}, {spec['seeds']} seeds"
     metric, paper = race["workload"]["metric"], PAPER.get(spec["workload"])
     if paper is None or paper.metric == metric:
         return words

@@ -62,6 +62,7 @@ def race_of(scores, workload="cifar10_resnet34", larger=True, target=None, **mor
         "scale": "mini",
         "protocol": "fair",
         "trials": 4,
+        "tune": [],
         "halving": False,
     }
     spec |= {"seeds": len(next(iter(scores.values()))), **more.get("spec", {})}

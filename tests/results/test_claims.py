@@ -62,7 +62,7 @@ def test_a_page_of_made_up_records():
         race_of(dict(reversed(full.items())), spec={"protocol": "as-run", "trials": 0}),
         race_of(four, "ptb_lstm1", larger=False, metric="perplexity"),
         race_of(full, "imagenet_resnet18"),
-        race_of(full, "cifar10_dcgan", metric="fd-cnn"),
+        race_of(full, "cifar10_dcgan", metric="fd-cnn", spec={"tune": ["lr", "final_lr"]}),
     ]
     finding = {
         "statement": "In area A|B",
@@ -79,7 +79,8 @@ def test_a_page_of_made_up_records():
         "slightly better than SGDM” (section 5.2.1, ImageNet): `imagenet_resnet18` | **not" in text
     )
     assert "### imagenet_resnet18 Made up." in text
-    assert "5 seeds; fd-cnn, where the paper has fid](" in text
+    assert "5 epochs, 4 trials, 5 seeds](" in text
+    assert "4 trials of lr and final lr, 5 seeds; fd-cnn, where the paper has fid](" in text
     assert "| **not seen** | Does not hold: Of \\|x\\| nothing \\*held\\*." in text
     assert "### cifar10_resnet34, mini" in text
     assert "**not tested** | eadam was not raced beside adamomentum." in text
