@@ -81,6 +81,11 @@ def test_the_version_is_the_same_everywhere():
     citation = (ROOT / "CITATION.cff").read_text()
     version = re.search(r"^version: (.+)$", citation, re.MULTILINE)[1]
     assert adamomentum.__version__ in (version, f"{version}.dev0")
+    changes = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    if adamomentum.__version__ == version:
+        assert re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", changes[0])
+    else:
+        assert changes[0] == "Unreleased"
 
 
 def test_the_wheel_runs_by_itself(distributions, tmp_path):

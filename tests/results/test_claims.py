@@ -123,6 +123,6 @@ def test_the_site_has_the_races_and_the_changes(tmp_path):
     links = re.findall(r'href="races.html#([^"]+)"', (tmp_path / "results/index.html").read_text())
     assert links
     assert {f'id="{anchor}"' in races for anchor in links} == {True}
-    assert "Unreleased" in (tmp_path / "changelog" / "index.html").read_text()
+    assert "0.1.0" in (tmp_path / "changelog" / "index.html").read_text()
     found = json.loads((tmp_path / "search" / "search_index.json").read_text())["docs"]
     assert {"results/", "changelog/"} <= {page["location"] for page in found}
