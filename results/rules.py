@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -26,9 +25,6 @@ STEP = 1.0
 """Decades of lr between points of the paper's grid: what is closer cannot be told apart."""
 DEFAULT = {"lr": 1e-3, "betas": [0.9, 0.999]}
 """What the paper calls the default of adaptive methods (section 5.2)."""
-
-ROOM = 400
-"""Characters of what is quoted of a theory page, if its first sentence is not longer."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +215,7 @@ def theory(record: dict[str, Any], statement: str) -> Judged:
     for one in record["findings"]:
         if one["statement"].startswith(statement):
             word = one["word"].capitalize()
-            return Judged(verdicts[one["word"]], f"{word}: {_short(one['found'])}")
+            return Judged(verdicts[one["word"]], f"{word}: {one['found']}")
     return Judged("not tested", "The record does not have it.")
 
 
@@ -447,14 +443,3 @@ def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> floa
         return 0.0
     t = abs(r) * math.sqrt((n - 2) / (1 - r * r))
     return float(2 * special.stdtr(n - 2, -t))
-
-
-def _short(found: str) -> str:
-    """The first sentences, no more than fit into a table."""
-    sentences = re.split(r"(?<!\.)\. ", found)  # dots that stand for more do not end one
-    text = sentences[0]
-    for sentence in sentences[1:]:
-        if len(text) + len(sentence) > ROOM:
-            break
-        text += f". {sentence}"
-    return text.removesuffix(".") + "."

@@ -225,11 +225,10 @@ def test_what_a_change_buys(before, verdict):
     [("holds", "seen"), ("holds only when", "seen in part"), ("does not hold", "not seen")],
 )
 def test_statements_of_the_theory(word, verdict):
-    found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s. " + "So far. " * 99}
+    found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s. So far."}
     judged = rules.theory({"findings": [found]}, "The moon")
     assert judged.verdict == verdict
-    assert judged.found.startswith(f"{word.capitalize()}: By 1.3 s. So far.")
-    assert len(judged.found) < rules.ROOM + 100
+    assert judged.found == f"{word.capitalize()}: By 1.3 s. So far."
     assert rules.theory({"findings": [found]}, "The sun").verdict == "not tested"
 
 

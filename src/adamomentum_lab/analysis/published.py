@@ -104,8 +104,8 @@ _FLAWS: dict[str, tuple[str, ...]] = {
     ),
     "paper": (
         "The scripts behind the paper monitored test; its settings may have been chosen on it.",
-        """It gives most adaptive methods the same lr, although AdaMomentum takes up to 4.36 times
-        Adam's steps at the same lr.""",
+        """It gives most adaptive methods the same lr, although AdaMomentum's steps are 4.36 times
+        Adam's at the same lr where gradients are noisy.""",
     ),
 }
 _FLAWS_UNTUNED = (_FLAWS["fair"][0], "Defaults may suit one optimizer better than another here.")

@@ -223,6 +223,9 @@ def judge(numbers: Numbers) -> list[Finding]:
         )
         for sign in (-1, 1)
     )
+    either = sum(
+        max(a["overshoot"], b["overshoot"]) > 1e-9 for a, b in zip(ours, theirs, strict=True)
+    )
     sooner, kept = (
         sum((a["settled"] or math.inf) < (b["settled"] or math.inf)
             for a, b in zip(mine, theirs, strict=True))
@@ -235,8 +238,9 @@ def judge(numbers: Numbers) -> list[Finding]:
             else "holds" if not wilder and min(sooner, kept) == len(ours)
             else "holds only when",
             f"On their own paths at the same lr AdaMomentum overshoots the minimum less in {calmer}"
-            f" and more in {wilder} of {len(ours)} cases (equally in the others), and settles "
-            f"sooner in {sooner}; without its long first steps (debias_momentum) in {kept}.",
+            f" and more in {wilder} of the {either} cases in which either does so, and settles "
+            f"sooner in {sooner} of all {len(ours)}; without its long first steps (debias_momentum)"
+            f" in {kept}.",
         )
     )  # fmt: skip
     return findings
