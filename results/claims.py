@@ -103,6 +103,8 @@ points ahead, our choice. Epochs to the target are those on validation; a run th
 counts as one more than it had. The default *works* if it comes within 2 % of the best trial of
 AdaMomentum on validation, and more learning rates are good for it if they span a decade more than
 in the middle of the others: both are of one seed and have no interval.
+Where an optimizer ran at the largest or smallest lr tried, as SGDM often did, a better one may lie
+beyond: the list of records names them.
 """
 
 
@@ -430,6 +432,11 @@ def _records(records: Records) -> str:
         told = [
             f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
             *race.get("caveats", ()),
+            *(
+                f"{row['optimizer']} ran at the {row['edge']} lr tried"
+                for row in race["ranking"]
+                if row["edge"]
+            ),
         ]
         text += f"- {'; '.join(told)}.\n\n    ```bash\n    {machine['command']}\n    ```\n\n"
     if records.theory:

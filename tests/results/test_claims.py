@@ -69,6 +69,7 @@ def test_a_page_of_made_up_records():
         "word": "does not hold",
         "found": "Of |x| nothing *held*.",
     }
+    next(row for row in races[0]["ranking"] if row["optimizer"] == "adam")["edge"] = "largest"
     theory = {"curvature": {"size": "default", "findings": [finding]}}
     page = claims.page(claims.Records(races, theory))
     assert {len(row) for row in cells(page)} == {2, 3}
@@ -88,6 +89,7 @@ def test_a_page_of_made_up_records():
     assert "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
     assert "as adamw, reaches 90.06 ± 0.31 (n = 5): No difference" in text
     assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
+    assert "; adam ran at the largest lr tried. ```bash" in text
     assert "Nothing was run at the paper's scale" in text
 
 
