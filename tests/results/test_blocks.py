@@ -244,14 +244,11 @@ def test_what_readme_says_of_the_records_in_its_own_words():
     assert gan["adam"]["comparison"]["verdict"] == "no difference detected"
     # "lr was tuned in place of eps"
     assert {row["settings"].get("eps") for row in gan.values()} == {1e-8, 1e-16, None}
-    # "there it is the largest of the paper's grid"
-    largest = {
-        name for name, race in races.items() if race.get("sgdm", {}).get("edge") == "largest"
-    }
-    assert largest == {
+    # "there it is the largest that was tried"
+    sgdm = {name: race["sgdm"] for name, race in races.items() if "sgdm" in race}
+    assert {name for name, row in sgdm.items() if row["edge"] == "largest"} == {
         f"{name}-mini-fair"
         for name in ("cifar10_densenet121", "multi30k_transformer", "digits_cnn", "digits_mlp")
     }
-    assert {races[name]["sgdm"]["settings"]["lr"] for name in largest} == {0.1}
     # "SGDM had no good lr among its trials"
     assert gan["sgdm"]["score"]["mean"] > 10 * gan["adamomentum"]["score"]["mean"]
