@@ -433,7 +433,7 @@ def _records(records: Records) -> str:
             f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
             *race.get("caveats", ()),
             *(
-                f"{row['optimizer']} ran at the {row['edge']} lr tried"
+                f"the lr of {row['optimizer']} is the {row['edge']} tried"
                 for row in race["ranking"]
                 if row["edge"]
             ),

@@ -89,7 +89,7 @@ def test_a_page_of_made_up_records():
     assert "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
     assert "as adamw, reaches 90.06 ± 0.31 (n = 5): No difference" in text
     assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
-    assert "; adam ran at the largest lr tried. ```bash" in text
+    assert "; the lr of adam is the largest tried. ```bash" in text
     assert "Nothing was run at the paper's scale" in text
 
 
