@@ -64,6 +64,10 @@ def test_rules_of_curvature(numbers_of):
         theirs = case["optimizer"] == "adam"
         case |= {"overshoot": 0.2 if theirs else 0.1, "settled": 20.0 if theirs else 10.0}
     assert words(curvature, numbers) == ["holds"] * 5
+    ours, theirs, _ = curvature._own_paths(numbers)
+    ours[0]["overshoot"] = theirs[0]["overshoot"] = 0.0
+    said = curvature.judge(numbers)[4].found
+    assert f"less in {len(ours) - 1} and more in 0 of the {len(ours) - 1} cases" in said
     for case in numbers["own_path"]:
         if case["optimizer"] == curvature.CONTROL:
             case["settled"] = 30.0

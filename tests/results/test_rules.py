@@ -225,10 +225,10 @@ def test_what_a_change_buys(before, verdict):
     [("holds", "seen"), ("holds only when", "seen in part"), ("does not hold", "not seen")],
 )
 def test_statements_of_the_theory(word, verdict):
-    found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s. So far."}
+    found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s." + " So far." * 99}
     judged = rules.theory({"findings": [found]}, "The moon")
     assert judged.verdict == verdict
-    assert judged.found == f"{word.capitalize()}: By 1.3 s. So far."
+    assert judged.found == f"{word.capitalize()}: {found['found']}"  # whole
     assert rules.theory({"findings": [found]}, "The sun").verdict == "not tested"
 
 
