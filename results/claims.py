@@ -433,9 +433,9 @@ def _records(records: Records) -> str:
             f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
             *race.get("caveats", ()),
             *(
-                f"at the {edge} lr tried: {listed(names)}"
+                f"at the {edge} lr tried: {listed(there)}"
                 for edge in ("largest", "smallest")
-                if (names := [row["optimizer"] for row in race["ranking"] if row["edge"] == edge])
+                if (there := [row["optimizer"] for row in race["ranking"] if row["edge"] == edge])
             ),
         ]
         text += f"- {'; '.join(told)}.\n\n    ```bash\n    {machine['command']}\n    ```\n\n"
