@@ -1,0 +1,137 @@
+"""Short runs of every kind of workload, compared with recorded losses.
+
+On the build that recorded them, every number must be equal to the last digit. Processors round
+differently, and a few updates of a network amplify that: elsewhere the runs are repeated in
+float64, and their losses must agree to 1e-5. A change of the numbers is a decision: record them
+again with `python -m tests.test_golden_losses`, and say so under Numerics in the changelog.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from adamomentum_lab.cli import app
+
+FOLDER = Path(__file__).parent / "golden"
+FILE = FOLDER / "losses.json"
+DATA = {
+    "cifar10": "cifar-10-batches-bin",
+    "ptb": "penn-treebank",
+    "multi30k": "multi30k-de-en",
+    "iwslt14": "iwslt14.tokenized.de-en",
+    "imagenet": "tiny-imagenet-20",
+}
+RUNS = {
+    "multilayer perceptron": "digits_mlp --optimizer adabelief",
+    "small CNN": "digits_cnn --optimizer adamomentum --weight-decay 1e-3",
+    "ResNet as run": "cifar10_resnet34 --optimizer radam --protocol as-run",
+    "DenseNet": "cifar10_densenet121 --optimizer adabound",
+    "ImageNet": "imagenet_resnet18 --optimizer sgdm --lr 1e-3 --protocol paper",
+    "LSTM": "ptb_lstm1 --optimizer adamomentum",
+    "LSTM as run": "ptb_lstm2 --optimizer sgdm --protocol as-run",
+    "Transformer": "multi30k_transformer --optimizer yogi",
+    "Transformer of the paper": "iwslt14_transformer --optimizer adamw --protocol paper",
+    "small GAN": "digits_dcgan --optimizer radam",
+    "DCGAN": "cifar10_dcgan --optimizer adamomentum --protocol as-run",
+    "spectral norm": "cifar10_sngan --optimizer sgdm",
+    "moving average": "cifar10_biggan --optimizer adam --protocol paper",
+}
+
+
+def run(words):
+    """What a command prints as JSON."""
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def build():
+    """What decides about last digits."""
+    return {
+        "torch": torch.__version__,
+        "kernels": torch.backends.cpu.get_cpu_capability(),
+        "processor": next(
+            (
+                line.partition(":")[2].strip()
+                for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if line.startswith("model name")
+            ),
+            "",
+        ),
+        "oneDNN": os.environ.get("ONEDNN_MAX_CPU_ISA", ""),
+    }
+
+
+def train(folder, precision, words):
+    words = f"train {words} --scale smoke --precision {precision} --json --runs"
+    return run([*words.split(), str(folder)])["epochs"]
+
+
+def resumed(folder, precision):
+    """Interrupted between two epochs."""
+    train(folder, precision, "digits_cnn --optimizer radam --epochs 1")
+    return train(folder, precision, "digits_cnn --optimizer radam")
+
+
+def halved(folder):
+    """Every run of a race with successive halving, with its epochs."""
+    race = "race tests/golden/problem.py --optimizers adam,adamomentum,sgdm --trials 4 --halving"
+    words = f"{race} --seeds 2 --tune lr --scale smoke --jobs 1 --json --runs"
+    runs = run([*words.split(), str(folder)])["runs"]
+    return [record for one in runs for record in one["epochs"]]
+
+
+def measure(name, folder, precision):
+    if name == "resumed":
+        return resumed(folder, precision)
+    return halved(folder) if name == "halving" else train(folder, precision, RUNS[name])
+
+
+def missing_data(name):
+    from adamomentum_lab.data.files import root
+
+    needed = DATA.get(RUNS.get(name, "_").split("_")[0])
+    return needed is not None and not (root() / needed).is_dir()
+
+
+def losses(epochs):
+    return [value for record in epochs for value in (record["epoch"], record["train"]["loss"])]
+
+
+@pytest.mark.parametrize("name", [*RUNS, "resumed", "halving"])
+def test_losses_are_what_they_were(name, tmp_path, monkeypatch):
+    if missing_data(name):
+        pytest.skip("its data is not in the data folder")
+    monkeypatch.chdir(FOLDER.parents[1])
+    torch.set_num_threads(1)
+    recorded = json.loads(FILE.read_text(encoding="utf-8"))
+    if build() == recorded["build"]:
+        assert measure(name, tmp_path, "32-true") == recorded["32-true"][name]
+    else:
+        found = losses(measure(name, tmp_path, "64-true"))
+        assert found == pytest.approx(losses(recorded["64-true"][name]), rel=1e-5)
+
+
+def record():
+    """Write the losses anew."""
+    import tempfile
+
+    torch.set_num_threads(1)
+    parts = [f'"build": {json.dumps(build())}']
+    for precision in ("32-true", "64-true"):
+        lines = []
+        for name in (*RUNS, "resumed", "halving"):
+            with tempfile.TemporaryDirectory() as folder:
+                epochs = measure(name, Path(folder), precision)
+            lines.append(f"{json.dumps(name)}: {json.dumps(epochs)}")
+        parts.append(f'"{precision}": {{\n' + ",\n".join(lines) + "\n}")
+    FILE.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(record())
