@@ -48,8 +48,8 @@ bench: install
 	$(BIN)/adamomentum bench
 
 results: install
-	$(BIN)/python results/claims.py
-	$(BIN)/python results/blocks.py
+	$(BIN)/python -m adamomentum_paper.claims.page
+	$(BIN)/python -m tools.blocks
 
 docs: $(VENV)/installed-docs
 	$(BIN)/mkdocs build --strict

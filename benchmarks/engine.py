@@ -18,15 +18,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from adamomentum_lab import workloads
 from adamomentum_lab.cli import app
 from adamomentum_lab.contenders import get, names
-from adamomentum_lab.race import base_settings
-from adamomentum_lab.runs.environment import environment
-from adamomentum_lab.runs.execute import Job, execute
-from adamomentum_lab.runs.local import Local
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run, Store
+from adamomentum_lab.engine.environment import environment
+from adamomentum_lab.engine.job import Job, execute
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run, Store
+from adamomentum_lab.race.plan import base_settings
 
 FEW_UPDATES = """
 import torch
@@ -61,7 +60,7 @@ def spec_of(origin, optimizer, settings, seed):
 def overhead(folder: Path, count: int, updates: int) -> None:
     file = folder / "few_updates.py"
     file.write_text(FEW_UPDATES.replace("UPDATES", str(updates)))
-    origin = workloads.find(str(file))
+    origin = find_workload(str(file))
 
     def jobs_in(store, seeds):
         specs = [spec_of(origin, "adam", {"lr": 1e-3}, seed) for seed in seeds]
@@ -84,7 +83,7 @@ def overhead(folder: Path, count: int, updates: int) -> None:
         return Local(store, workers, print)
 
     def on_ray(store, workers):
-        from adamomentum_lab.runs.ray import Ray
+        from adamomentum_lab.engine.ray import Ray
 
         return Ray(store, print, jobs=workers)
 
@@ -103,7 +102,7 @@ def overhead(folder: Path, count: int, updates: int) -> None:
 
 
 def load(folder: Path, count: int) -> None:
-    origin = workloads.find("digits_mlp")
+    origin = find_workload("digits_mlp")
     cls = origin.load()
     paper = [name for name in names() if get(name).role == "paper"]
     seeds = count // len(paper)

@@ -14,9 +14,9 @@ import time
 import torch
 
 from adamomentum import AdaMomentum
+from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.training.loop import seed_for
 from adamomentum_lab.training.supervised import Supervised
-from adamomentum_lab.workloads import find
 
 SEED = 1
 SECONDS = 1.0  # of each turn, about
@@ -55,7 +55,7 @@ def timed(function, *arguments):
 
 def main(name: str = "digits_cnn", scale: str = "full", rounds: str = "40") -> None:
     torch.set_num_threads(1)
-    workload = find(name).load()(scale)
+    workload = find_workload(name).load()(scale)
     loop = Supervised(workload, AdaMomentum, SEED)
     loop._finish_epoch = lambda _: None
     split = loop.data.train

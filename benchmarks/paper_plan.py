@@ -14,9 +14,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from adamomentum_lab import contenders
-from adamomentum_lab.data.parallel import PAD
-from adamomentum_lab.models.transformer import Transformer
-from adamomentum_lab.workloads import find
+from adamomentum_lab.catalog import find_workload
+from adamomentum_paper.data.parallel import PAD
+from adamomentum_paper.models.transformer import Transformer
 
 # Section 5.2 of the paper; 5 for all others.
 SEEDS = {"imagenet_resnet18": 3}
@@ -87,7 +87,7 @@ def main() -> None:
     )
     print("| --- " * 8 + "|")
     for name in PAPER:
-        workload = find(name).load()("full", "paper")
+        workload = find_workload(name).load()("full", "paper")
         flops, updates = flops_of_an_update(name, workload), updates_of_a_run(name, workload)
         optimizers = len(workload.settings.get("paper") or eight)
         seeds = SEEDS.get(name, 5)

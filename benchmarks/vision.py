@@ -13,12 +13,12 @@ import time
 import torch
 
 from adamomentum import AdaMomentum
-from adamomentum_lab.workloads import find
+from adamomentum_lab.catalog import find_workload
 
 
 def main(name: str = "cifar10_resnet34", scale: str = "mini", rounds: str = "12") -> None:
     torch.set_num_threads(1)
-    workload = find(name).load()(scale)
+    workload = find_workload(name).load()(scale)
     split = workload.splits().train
     order = torch.Generator()
 

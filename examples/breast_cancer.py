@@ -5,7 +5,7 @@ from sklearn.datasets import load_breast_cancer
 from torch import nn
 
 from adamomentum_lab import Classification, Data
-from adamomentum_lab.training.schedules import Cosine
+from adamomentum_lab.schedules import Cosine
 
 
 class BreastCancer(Classification):

@@ -1,13 +1,16 @@
 """Every optimizer against every check of the contract."""
 
+import warnings
+
 import pytest
 import torch
 
 from adamomentum import AdaMomentum
 from adamomentum_lab import contenders
+from adamomentum_lab.contract import CHECKS, Case, parameter
 from tests.adamomentum.torch.test_backends import use_triton
-from tests.contract import CHECKS, Case
 
+ALL_ERRORS = "get_error_inputs_for_all_optims"  # of torch's common_optimizers
 ADAM_ERRORS = "optim_error_inputs_func_adam"
 # Adam's without those of foreach and of betas as tensors, which only Adam and AdaMomentum have.
 BETA_ERRORS = "optim_error_inputs_func_radam"
@@ -31,24 +34,28 @@ def contender(name):
     """A contender as it is raced, at the lr of the checks."""
     found = contenders.get(name)
     options = {key: value for key, value in found.defaults.items() if key != "lr"}
-    errors = {"error_inputs": BETA_ERRORS} if "betas" in options else {}
     return Case(
         f"contender-{name}",
         found.optimizer,
         options,
         starts_at_zero=name != "yogi",
         has_momentum=name != "sign",
-        **errors,
+    )
+
+
+def error_inputs(case):
+    """Which of torch's lists of bad arguments an optimizer must refuse."""
+    if case.name == "torch-adamw" or case.name in OPTIONS:
+        return ADAM_ERRORS
+    return (
+        BETA_ERRORS if case.name.startswith("contender") and "betas" in case.options else ALL_ERRORS
     )
 
 
 CASES = [
-    Case("torch-adamw", torch.optim.AdamW, error_inputs=ADAM_ERRORS),
+    Case("torch-adamw", torch.optim.AdamW),
     Case("torch-sgd", torch.optim.SGD, {"momentum": 0.9}),
-    *(
-        Case(name, AdaMomentum, options, error_inputs=ADAM_ERRORS)
-        for name, options in OPTIONS.items()
-    ),
+    *(Case(name, AdaMomentum, options) for name, options in OPTIONS.items()),
     Case("fused", AdaMomentum, {"fused": True}, takes_gaps=False),
     # Torch's error inputs ask for capturable=False, and bfloat16 has no complex counterpart.
     Case("capturable", AdaMomentum, {"capturable": True}),
@@ -61,6 +68,25 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_contract(case, check):
     check(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_bad_input_is_refused_as_torch_refuses_it(case):
+    from torch.testing._internal import common_optimizers
+
+    for error in getattr(common_optimizers, error_inputs(case))("cpu", torch.float32):
+        given = error.optimizer_error_input
+        params = [parameter(1, 1)] if given.params is None else given.params
+        kwargs = {**case.options, **given.kwargs}
+        if issubclass(error.error_type, Warning):
+            with pytest.warns(error.error_type, match=error.error_regex):
+                case.optimizer(params, **kwargs)
+        else:
+            with (
+                warnings.catch_warnings(),
+                pytest.raises(error.error_type, match=error.error_regex),
+            ):
+                case.optimizer(params, **kwargs)
 
 
 @pytest.mark.slow

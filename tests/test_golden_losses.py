@@ -93,7 +93,7 @@ def measure(name, folder, precision):
 
 
 def missing_data(name):
-    from adamomentum_lab.data.files import root
+    from adamomentum_paper.data.files import root
 
     needed = DATA.get(RUNS.get(name, "_").split("_")[0])
     return needed is not None and not (root() / needed).is_dir()

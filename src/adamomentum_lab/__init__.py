@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 __all__ = ["Classification", "Data", "Workload"]
 
 if TYPE_CHECKING:
-    from adamomentum_lab.workloads import Classification, Data, Workload
+    from adamomentum_lab.workload import Classification, Data, Workload
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from adamomentum_lab import workloads
+    from adamomentum_lab import workload
 
-    return getattr(workloads, name)
+    return getattr(workload, name)

@@ -15,9 +15,13 @@ except ModuleNotFoundError as error:
 
 from adamomentum_lab import commands
 from adamomentum_lab.commands import app
+from adamomentum_lab.plugins import plugins
 
-for _module in ("race", "train", "listing", "data", "bench", "theory", "landscape", "report"):
-    importlib.import_module(f"adamomentum_lab.commands.{_module}")
+for _name in ("race", "train", "listing", "report", "bench"):
+    importlib.import_module(f"adamomentum_lab.commands.{_name}")
+for _plugin in plugins():
+    for _name in _plugin.commands:
+        importlib.import_module(_name)
 
 
 def main() -> None:

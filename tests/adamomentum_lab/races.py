@@ -3,11 +3,11 @@
 import math
 import random
 
-from adamomentum_lab.analysis import report
-from adamomentum_lab.race import Race, hold
-from adamomentum_lab.result import write
-from adamomentum_lab.runs.store import Run, Store
-from adamomentum_lab.workloads import find
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.store import Run, Store
+from adamomentum_lab.race.race import Race, hold
+from adamomentum_lab.race.record import write
+from adamomentum_lab.report import page as report
 from tests.adamomentum_lab.problems import HEAD
 
 EVIL = (
@@ -73,12 +73,12 @@ def problem(folder, name="plain", **lines):
     text = HEAD + "".join(f"\n    {key} = {value!r}" for key, value in lines.items()) + "\n"
     file = folder / f"{name}.py"
     file.write_text(text)
-    return find(str(file))
+    return find_workload(str(file))
 
 
 def made(folder):
     file = folder / "page.html"
-    file.write_text(report.page(report.load(folder), folder))
+    file.write_text(report.render_races(report.load(folder), folder))
     return file
 
 
@@ -91,7 +91,7 @@ def worst(folder):
         return super().scores(model, batch)
 """
     origin.file.write_text(lines)
-    origin = find(str(origin.file))
+    origin = find_workload(str(origin.file))
 
     def accuracy(spec):
         return {"adam": "diverged", "sgdm": "failed"}.get(spec.optimizer, math.nan)

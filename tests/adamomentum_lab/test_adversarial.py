@@ -12,18 +12,19 @@ from torch import nn
 from typer.testing import CliRunner
 
 from adamomentum import AdaMomentum
+from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
+from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.execute import Job
-from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.schedules import Step
+from adamomentum_lab.selection import seed_for, shown_in
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.loop import chosen, seed_for, shown_in
-from adamomentum_lab.training.schedules import Step
-from adamomentum_lab.workloads import _cifar10_gan, find
-from tests.adamomentum_lab.test_cifar10_workloads import noise_where_missing
-from tests.adamomentum_lab.test_gans import NAMES
+from adamomentum_paper.workloads import _cifar10_gan
 from tests.adamomentum_lab.test_supervised import kill_until_done
+from tests.adamomentum_paper.test_cifar10_workloads import noise_where_missing
+from tests.adamomentum_paper.test_gans import NAMES
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def images(monkeypatch):
 
 def small(name="digits_dcgan", protocol="fair", batch=8, **changed):
     """A workload of seconds."""
-    workload = find(name).load()("smoke", protocol)
+    workload = find_workload(name).load()("smoke", protocol)
     workload.batch, workload.steps = batch, {"smoke": 4}
     for attribute, value in changed.items():
         setattr(workload, attribute, value)
@@ -180,7 +181,7 @@ def test_stopped_at_any_update_it_continues_bit_for_bit(name, at, images, tmp_pa
 
 @pytest.mark.slow
 def test_killed_at_random_instants_the_end_is_the_same(tmp_path):
-    origin = find("digits_dcgan")
+    origin = find_workload("digits_dcgan")
     spec = Spec.of(
         {"lr": 2e-4},
         workload=origin.name,
@@ -315,7 +316,7 @@ def test_a_discriminator_that_has_won_is_a_collapse():
 def test_without_inception_nothing_is_begun(images, tmp_path, monkeypatch):
     monkeypatch.setenv("ADAMOMENTUM_INCEPTION", str(tmp_path / "inception.pt"))
     with pytest.raises(LabError, match=r"FID needs the Inception .*inception\.pt is not"):
-        loop_of(find("cifar10_dcgan").load()("full"))
+        loop_of(find_workload("cifar10_dcgan").load()("full"))
 
 
 def test_one_device_only():

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.bench import step_time
-from adamomentum_lab.bench.shapes import MODELS, count
 from adamomentum_lab.cli import app
-from tests.contract import feed, parameter
+from adamomentum_lab.contract import feed, parameter
+from adamomentum_paper.shapes import MODELS, count
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def test_wrong_usage(args, sentence, tmp_path, monkeypatch):
 
 
 def test_without_ray_its_extra_is_named(tmp_path, monkeypatch):
-    for name in ("ray", "adamomentum_lab.runs.ray"):
+    for name in ("ray", "adamomentum_lab.engine.ray"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "adamomentum_lab.runs.ray")
+    monkeypatch.delitem(sys.modules, "adamomentum_lab.engine.ray")
     args = ["race", "digits_mlp", "--engine", "ray", "--runs", tmp_path]
     with pytest.raises(LabError, match=r"--engine ray needs Ray: pip install 'adamomentum\[ray\]'"):
         CliRunner().invoke(app, list(map(str, args)), catch_exceptions=False)

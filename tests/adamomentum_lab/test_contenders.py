@@ -12,16 +12,16 @@ from numpy.testing import assert_allclose as close
 
 from adamomentum_lab import contenders
 from adamomentum_lab.contenders import Contender, get, names, space
-from adamomentum_lab.contenders._table import TableOptimizer
+from adamomentum_lab.contenders._formula import FormulaOptimizer
+from adamomentum_lab.contract import through_file
 from adamomentum_lab.errors import LabError
 from tests.adamomentum_lab.oracles import ORACLES, walk
-from tests.contract import through_file
 
 STEPS, DECAY = 60, 1e-2
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # rtol = atol
 # Where the class has no choice. Everywhere else both forms are tested.
 DECOUPLED = {"sgdm": False, "adamw": True, "rmsprop": False}
-TABLE = [name for name in names() if get(name).optimizer in TableOptimizer.__subclasses__()]
+TABLE = [name for name in names() if get(name).optimizer in FormulaOptimizer.__subclasses__()]
 
 # Beside the defaults: at those, eps does not show, nor which beta goes where.
 OTHERS = {"lr": 3e-3, "betas": (0.8, 0.95), "eps": 1e-4, "alpha": 0.9, "momentum": 0.7}

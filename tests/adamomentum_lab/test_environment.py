@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adamomentum_lab.runs import environment
+from adamomentum_lab.engine import environment
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,19 @@ import sys
 
 import pytest
 
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.job import Job, execute
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.execute import Job, execute
-from adamomentum_lab.runs.local import Local
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run, Store
-from adamomentum_lab.workloads import find
 from tests.adamomentum_lab.problems import write_problem
 
 pytestmark = pytest.mark.slow
 
 
 def jobs_of(store, folder, problem, seeds):
-    origin = find(str(write_problem(folder, problem)))
+    origin = find_workload(str(write_problem(folder, problem)))
     specs = [
         Spec.of(
             {"lr": 1e-2},
@@ -129,7 +129,7 @@ def test_divergence_is_a_result(tmp_path):
 def test_a_run_uses_its_memory_again():
     script = """
 import resource, sys, torch
-from adamomentum_lab.runs.execute import keep_memory
+from adamomentum_lab.engine.job import keep_memory
 if sys.argv[1] == "kept":
     keep_memory()
 for i in range(21):

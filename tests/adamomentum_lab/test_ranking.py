@@ -9,27 +9,27 @@ from rich.console import Console
 from torch import nn
 
 from adamomentum_lab import contenders
-from adamomentum_lab.analysis.effects import effects
-from adamomentum_lab.analysis.ranking import (
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run
+from adamomentum_lab.files import dumps
+from adamomentum_lab.race.judge import (
     edge_of,
     epochs_to_target,
     final,
     headline,
     ranking,
-    validation_key,
+    trial_score,
 )
-from adamomentum_lab.analysis.statistics import Estimate
-from adamomentum_lab.analysis.table import ranking_table, settings_in_words, statements
-from adamomentum_lab.analysis.wording import number
-from adamomentum_lab.output import dumps
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run
-from adamomentum_lab.runs.tuning import trials
-from adamomentum_lab.workloads import find
+from adamomentum_lab.race.search import trials
+from adamomentum_lab.report.terminal import ranking_table, settings_in_words, statements
+from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_lab.words import number
+from adamomentum_paper.effects import effects
 
 
 def workload(protocol="fair"):
-    return find("digits_cnn").load()("mini", protocol)
+    return find_workload("digits_cnn").load()("mini", protocol)
 
 
 def run_of(optimizer, seed, *scores, status="done", ms=1.0):
@@ -123,10 +123,10 @@ def test_a_trial_is_chosen_by_validation_alone():
     bad = run_of("adam", 0, (95, 99))
     lost = run_of("adam", 0, (99, 99), status="diverged")
     problem = workload()
-    assert min([bad, good, lost], key=lambda run: validation_key(run, problem)) is good
+    assert min([bad, good, lost], key=lambda run: trial_score(run, problem)) is good
     strange = run_of("adam", 0, (96, 99))
     strange.epochs[0]["validation"]["loss"] = float("nan")
-    assert min([strange, good], key=lambda run: validation_key(run, problem)) is good
+    assert min([strange, good], key=lambda run: trial_score(run, problem)) is good
 
 
 @pytest.mark.parametrize("count", [1, 2, 6, 13])

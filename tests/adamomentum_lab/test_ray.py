@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.execute import Job
-from adamomentum_lab.runs.local import Local
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Store
-from adamomentum_lab.workloads import find
 from tests.adamomentum_lab.problems import HEAD
 from tests.adamomentum_lab.test_cli import ROOT, command, without_machine
 from tests.adamomentum_lab.test_local import jobs_of
@@ -25,8 +25,8 @@ pytest.importorskip("ray", reason="needs Ray: pip install 'adamomentum[ray]'")
 
 from ray.cluster_utils import Cluster
 
-from adamomentum_lab.runs import ray as engines
-from adamomentum_lab.runs.ray import Ray
+from adamomentum_lab.engine import ray as engines
+from adamomentum_lab.engine.ray import Ray
 
 pytestmark = [
     pytest.mark.slow,
@@ -83,7 +83,7 @@ def local(jobs, folder):
 
 
 def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
-    origin = find("digits_mlp")
+    origin = find_workload("digits_mlp")
     specs = [
         Spec.of(
             {"lr": 1e-3},
@@ -122,7 +122,7 @@ def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
 def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(engine, tmp_path):
     file = tmp_path / "killed.py"
     file.write_text(HEAD + KILLED)
-    origin = find(str(file))
+    origin = find_workload(str(file))
     (like,) = jobs_of(engine.store, tmp_path, "plain", [1])
     spec = replace(like.spec, workload=origin.name, code=origin.code)
     job = Job(spec, origin, engine.store.folder_of(spec), checkpoint_seconds=0)
@@ -280,7 +280,7 @@ def test_a_node_runs_the_drivers_code_or_none(tmp_path, monkeypatch):
     with pytest.raises(LabError, match=r"code for plain differs\. Install the same on every node"):
         engines._unpacked(replace(parcel, job=other))
     with pytest.raises(LabError, match="code for digits_mlp differs"):
-        engines._origin(replace(find("digits_mlp"), code="0123456789ab"), None)
+        engines._origin(replace(find_workload("digits_mlp"), code="0123456789ab"), None)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     lost = replace(job, folder=tmp_path / "not there")

@@ -7,11 +7,13 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from adamomentum_lab.analysis import curves, published, report
+from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
+from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.store import Store
-from adamomentum_lab.workloads import find
+from adamomentum_lab.report import page as report
+from adamomentum_lab.stats import curves
+from adamomentum_paper import published
 from tests.adamomentum_lab.races import EVIL, MadeUp, made, noisy, problem, raced, worst
 
 
@@ -55,7 +57,7 @@ def test_the_paper_is_quoted():
     assert published.PAPER["ptb_lstm3"].values["sgdm"] == (63.52, 0.16)
     assert published.PAPER["cifar10_biggan"].values["adabelief"] == (7.22, 0.09)
     for name, results in published.PAPER.items():
-        metric = find(name).load()("full", "paper").metric
+        metric = find_workload(name).load()("full", "paper").metric
         assert results.metric == metric, name
 
 
@@ -162,7 +164,7 @@ def test_a_race_that_lacks_something_is_named_or_shown(tmp_path, harm):
         file.write_text(json.dumps(race))
         told = str(file)
         try:
-            report.page(report.load(tmp_path / "one"), tmp_path / "one")
+            report.render_races(report.load(tmp_path / "one"), tmp_path / "one")
         except LabError as error:
             told = str(error)
         assert str(file) in told, path

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from adamomentum_lab.training.schedules import Constant, Cosine, InverseSqrt, Moment, Step
+from adamomentum_lab.schedules import Constant, Cosine, InverseSqrt, Moment, Step
 
 
 def lrs(schedule, epochs, per_epoch, base=1.0):

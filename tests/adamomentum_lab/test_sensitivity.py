@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 import pytest
 
-from adamomentum_lab.analysis.sensitivity import Point, sensitivity
-from adamomentum_lab.output import dumps
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run
-from adamomentum_lab.workloads import find
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run
+from adamomentum_lab.files import dumps
+from adamomentum_lab.race.sensitivity import Point, sensitivity
 
-WORKLOAD = find("digits_cnn").load()("mini", "fair")
+WORKLOAD = find_workload("digits_cnn").load()("mini", "fair")
 
 
 def trial(optimizer, lr, accuracy, status="done"):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from adamomentum_lab.analysis.statistics import (
+from adamomentum_lab.files import dumps
+from adamomentum_lab.stats.comparisons import (
     Estimate,
     Pair,
     compare,
@@ -22,8 +23,7 @@ from adamomentum_lab.analysis.statistics import (
     profiles,
     sign_flips,
 )
-from adamomentum_lab.analysis.wording import amount, listed, probability
-from adamomentum_lab.output import dumps
+from adamomentum_lab.words import amount, listed, probability
 
 # Student 1908, "The probable error of a mean": additional hours of sleep by two drugs.
 SLEEP_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]

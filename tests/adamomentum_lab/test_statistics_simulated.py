@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from adamomentum_lab.analysis.statistics import Estimate, compare, detectable
+from adamomentum_lab.stats.comparisons import compare, detectable
+from adamomentum_lab.stats.estimates import Estimate
 
 STUDIES = 20_000
 OTHERS = "abcdefg"  # the paper's eight optimizers have seven differences to AdaMomentum

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run, Store
 
 
 def spec(seed=0, **more):
@@ -131,7 +131,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.store import Run, Store
+from adamomentum_lab.engine.store import Run, Store
 from tests.adamomentum_lab.test_store import record, spec
 
 store = Store(Path(sys.argv[1]))

@@ -10,18 +10,20 @@ import torch
 from torch import nn
 
 from adamomentum import AdaMomentum
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.job import Job, execute
+from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.runs.execute import BusyError, Job, execute
-from adamomentum_lab.runs.spec import Spec
+from adamomentum_lab.files import BusyError
+from adamomentum_lab.selection import seed_for, shown_in
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.loop import chosen, seed_for, shown_in
 from adamomentum_lab.training.supervised import Supervised
-from adamomentum_lab.workloads import Classification, Data, find
+from adamomentum_lab.workload import Classification, Data
 from tests.adamomentum_lab.problems import write_problem
 
 
 def problem(tmp_path, name="plain", scale="mini", protocol="fair"):
-    return find(str(write_problem(tmp_path, name))).load()(scale, protocol)
+    return find_workload(str(write_problem(tmp_path, name))).load()(scale, protocol)
 
 
 def loop_of(workload, folder=None, seed=1, build=AdaMomentum, **options):
@@ -220,11 +222,11 @@ def test_a_file_may_have_neighbours_and_must_not_change(tmp_path):
     file = write_problem(tmp_path)
     (tmp_path / "neighbour_of_a_problem.py").write_text("x = 1")
     file.write_text("import neighbour_of_a_problem\n" + file.read_text())
-    origin = find(str(file))
+    origin = find_workload(str(file))
     assert origin.load().__name__ == "Problem"
     other = tmp_path / "other.py"
     other.write_text(file.read_text())
-    origin = find(str(other))
+    origin = find_workload(str(other))
     other.write_text(other.read_text() + "\n")
     with pytest.raises(LabError, match=r"other\.py has changed since the start"):
         origin.load()
@@ -239,7 +241,7 @@ def test_only_fair_keeps_validation_examples_apart(tmp_path):
 
 
 def job_of(tmp_path, name="plain", folder="run", precision="32-true", scale="mini", **options):
-    origin = find(str(write_problem(tmp_path, name)))
+    origin = find_workload(str(write_problem(tmp_path, name)))
     spec = Spec.of(
         {"lr": 1e-2},
         workload=name,
@@ -286,7 +288,7 @@ FORKSERVER = multiprocessing.get_context("forkserver")
 
 def kill_until_done(job, kills, wait=None):
     """Execute a job in processes that are killed at random instants, but for the last."""
-    FORKSERVER.set_forkserver_preload(["adamomentum_lab.runs.execute"])
+    FORKSERVER.set_forkserver_preload(["adamomentum_lab.engine.job"])
     moment = random.Random(0)
     wait = wait or (lambda process: process.join(moment.uniform(0.02, 0.5)))
     killed = 0
@@ -459,7 +461,7 @@ def test_batches_without_skip_are_told_at_once(tmp_path):
         + "\n    def batches(self, split, order=None, rank=0, world=1):\n        pass"
     )
     with pytest.raises(LabError, match=r"Problem\.batches in .* lacks the parameter skip=0"):
-        find(str(file)).load()
+        find_workload(str(file)).load()
 
 
 def test_the_epoch_that_is_reported_is_the_one_that_is_shown(tmp_path):

@@ -13,15 +13,15 @@ from scipy import stats
 from torch import nn
 
 from adamomentum_lab import contenders
-from adamomentum_lab.output import dumps
-from adamomentum_lab.progress import duration
-from adamomentum_lab.race import Race, budget, hold, kept
-from adamomentum_lab.runs.execute import Job, as_kept, ended, execute
-from adamomentum_lab.runs.local import Local
-from adamomentum_lab.runs.spec import Spec
-from adamomentum_lab.runs.store import Run, Store
-from adamomentum_lab.runs.tuning import Rung, rungs, searched, trials
-from adamomentum_lab.workloads import find
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.job import Job, ended, execute, mark_stopped
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run, Store
+from adamomentum_lab.files import dumps
+from adamomentum_lab.race.race import Race, budget, hold, kept
+from adamomentum_lab.race.search import Rung, rungs, searched, trials
+from adamomentum_lab.report.progress import duration
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 
 KINDS = list(contenders.GRIDS)
@@ -237,7 +237,7 @@ class Invented:
                 record["test"] = {"accuracy": -accuracy}
                 records.append(Poisoned(record) if spec.seed == 0 else record)
                 on_epoch(job, record)
-            run = as_kept(job, Run(spec, status, records, [0.1] * len(records)))
+            run = mark_stopped(job, Run(spec, status, records, [0.1] * len(records)))
             runs.append(run)
             on_run(run)
         return runs
@@ -252,7 +252,7 @@ def race_of(origin, *optimizers, **options):
 
 
 def invented(tmp_path, score, *optimizers, **options):
-    origin = find("digits_mlp")
+    origin = find_workload("digits_mlp")
     race = race_of(origin, *(optimizers or ("adam", "sgdm")), **options)
     cls = origin.load()
     engine = Invented(budget(race, cls), score, cls.epochs["mini"])
@@ -341,8 +341,8 @@ def test_the_budget_is_what_is_spent(tmp_path):
 
 
 def test_a_grid_smaller_than_the_budget_is_told():
-    cls = find("digits_dcgan").load()
-    race = race_of(find("digits_dcgan"), "sgdm", "adam", "sign", halving=True)
+    cls = find_workload("digits_dcgan").load()
+    race = race_of(find_workload("digits_dcgan"), "sgdm", "adam", "sign", halving=True)
     plan = budget(race, cls)
     assert [len(plan.trials[name]) for name in race.optimizers] == [5, 6, 1]
     assert plan.exhausted == ["sgdm", "sign"]
@@ -354,8 +354,8 @@ def test_a_grid_smaller_than_the_budget_is_told():
 
 
 def test_a_random_search_states_its_ends():
-    race = race_of(find("digits_mlp"), "sgdm", search="random", tune=("lr", "momentum"))
-    plan = budget(race, find("digits_mlp").load())
+    race = race_of(find_workload("digits_mlp"), "sgdm", search="random", tune=("lr", "momentum"))
+    plan = budget(race, find_workload("digits_mlp").load())
     assert plan.space_as_json("sgdm") == {
         "lr": {"from": 1e-5, "to": 0.1},
         "momentum": [0.5, 0.6, 0.7, 0.8, 0.9],
@@ -390,7 +390,7 @@ class Here:
         run = execute(job, heard, stopped=lambda: self.computed >= self.limit)
         if run.status == "stopped":
             raise KeyboardInterrupt
-        run = as_kept(job, run)
+        run = mark_stopped(job, run)
         self.store.finish(run)
         return run
 
@@ -403,7 +403,7 @@ def without_machine(value):
 
 def held(folder, file, limit=math.inf, **options):
     """A race in this process: its JSON and how many epochs were computed."""
-    origin, store = find(str(file)), Store(folder)
+    origin, store = find_workload(str(file)), Store(folder)
     race = race_of(origin, "adam", "adamomentum", **({"trials": 4} | options))
     engine = Here(store, limit)
     result = hold(race, origin, store, engine, lambda *_: None)
@@ -458,7 +458,7 @@ def test_an_interrupted_race_with_halving_continues(tmp_path, limit):
 def test_more_trials_of_a_random_search_cost_only_the_new_ones(tmp_path):
     file = write_problem(tmp_path)
     held(tmp_path / "runs", file, search="random", trials=2)
-    origin = find(str(file))
+    origin = find_workload(str(file))
     race = race_of(origin, "adam", "adamomentum", search="random", trials=4)
     found = kept(race, budget(race, origin.load()), Store(tmp_path / "runs"))
     assert [(run.spec.optimizer, run.status) for run in found] == [
@@ -490,7 +490,7 @@ def test_other_test_data_changes_no_choice(tmp_path):
 @pytest.mark.slow
 def test_workers_stop_and_go_on(tmp_path):
     store = Store(tmp_path / "runs")
-    origin = find(str(write_problem(tmp_path)))
+    origin = find_workload(str(write_problem(tmp_path)))
     spec = race_of(origin, "adam").spec("adam", {"lr": 1e-2}, 1)
     whole = Job(spec, origin, store.folder_of(spec))
     with Local(store, 1, lambda _: None) as engine:

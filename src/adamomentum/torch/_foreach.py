@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.optim.optimizer import _foreach_supported_types
 
 from adamomentum.torch._rounding import Stream, store
+from adamomentum.torch._scalars import scalars_of
 from adamomentum.torch._slot import HALF, Slot, in_graph, scalar
-from adamomentum.torch._weights import weights_of
 
 
 def supports(slot: Slot, group: dict[str, Any]) -> bool:
@@ -50,7 +50,7 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
     coupled = 0.0 if group["decoupled_weight_decay"] else decay
     kept = 1.0 if not decay or coupled else 1 - lr * decay
     torch._foreach_add_(ts, 1)
-    weights = weights_of(ts, group)
+    weights = scalars_of(ts, group)
 
     torch._foreach_mul_(ms, beta1)
     torch._foreach_add_(ms, grads, alpha=sign * (1 - beta1))

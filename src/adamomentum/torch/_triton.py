@@ -17,8 +17,8 @@ import triton.language as tl
 from torch import Tensor
 
 from adamomentum.torch._rounding import Stream
+from adamomentum.torch._scalars import scalars_of
 from adamomentum.torch._slot import Slot, in_graph
-from adamomentum.torch._weights import weights_of
 
 BLOCK = 1024
 _TYPES = {
@@ -79,7 +79,7 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
 
     lr, (beta1, beta2) = float(group["lr"]), map(float, group["betas"])
     decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-    weights = weights_of(ts, {**group, "lr": lr, "betas": (beta1, beta2)})
+    weights = scalars_of(ts, {**group, "lr": lr, "betas": (beta1, beta2)})
     common = (
         -1.0 if group["maximize"] else 1.0,
         decay,

@@ -12,7 +12,8 @@ from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum.torch import _foreach, _fused, _single
-from adamomentum.torch._refusals import (
+from adamomentum.torch._slot import V_MAX, M, Slot, V, local, state_dtype
+from adamomentum.torch._validation import (
     check_grad,
     check_options,
     check_param,
@@ -20,7 +21,6 @@ from adamomentum.torch._refusals import (
     check_state_dict,
     pairs,
 )
-from adamomentum.torch._slot import V_MAX, M, Slot, V, local, state_dtype
 from adamomentum.torch.migrate import take_over
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 import platform
 import statistics
 import time
@@ -23,9 +24,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from adamomentum import AdaMomentum
-from adamomentum_lab.bench.shapes import MODELS, Shapes, count
-from adamomentum_lab.runs.environment import environment
+from adamomentum_lab.engine.environment import environment
+from adamomentum_lab.plugins import provided
 
+Shapes = list[tuple[int, ...]]
+ALWAYS: dict[str, Shapes] = {"one of 64 Mi": [(64 * 2**20,)], "1,000 x 64": [(64,)] * 1000}
 BASE = "Adam, fused"
 OURS = "AdaMomentum"
 Build = Callable[[list[torch.nn.Parameter]], Optimizer]
@@ -118,6 +121,19 @@ def bandwidth_of_an_add(seconds: float = 0.5) -> float:
     return 3 * 4 * a.numel() / statistics.median(times) / 1e9
 
 
+def models() -> dict[str, Shapes]:
+    """What is measured: the shapes of the parameters of each model."""
+    found: dict[str, Shapes] = {}
+    for shapes in provided("shapes"):
+        found |= shapes()
+    return found | ALWAYS
+
+
+def count(shapes: Shapes) -> int:
+    """The number of parameters."""
+    return sum(map(math.prod, shapes))
+
+
 def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[str, Any]:
     """Median step time, state and peak memory of each, all with the same gradients."""
     grads = [torch.randn(shape) for shape in shapes]
@@ -156,7 +172,7 @@ def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[st
 
 
 def run(
-    models: list[str], threads: int, seconds: float, say: Callable[[str], None]
+    measured: dict[str, Shapes], threads: int, seconds: float, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Measure, telling of each model as it is done; returns everything."""
     torch.set_num_threads(threads)
@@ -169,8 +185,7 @@ def run(
     )
     machine = environment("cpu")
     report: dict[str, Any] = {"machine": machine, "add_gb_per_second": add, "models": {}}
-    for model in models:
-        shapes = MODELS[model]
+    for model, shapes in measured.items():
         size = count(shapes)
         say(f"\n{model}: {size:,} parameters in {len(shapes)} tensors")
         say(f"{'':28}{'ratio':>8}{'ms':>10}{'state B/param':>15}{'extra MB':>10}{'GB/s':>8}")
@@ -192,14 +207,15 @@ def run(
 
 
 def main(
-    models: list[str] | None = None,
+    names: list[str] | None = None,
     threads: int = 2,
     seconds: float = 5.0,
     json_file: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Run, and write the figures to a file where one is named."""
-    report = run(models or list(MODELS), threads, seconds, say)
+    known = models()
+    report = run({name: known[name] for name in names or known}, threads, seconds, say)
     if json_file:
         json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from adamomentum_lab.workloads import Origin, Workload
+    from adamomentum_lab.catalog import Reference
+    from adamomentum_lab.workload import Workload
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,7 +43,7 @@ def adamomentum(
     debug = tracebacks
 
 
-def named(find: Callable[[], Any]) -> Any:
+def parse_or_exit(find: Callable[[], Any]) -> Any:
     """What was named on the command line; a wrong name is wrong usage."""
     from adamomentum_lab.errors import LabError
 
@@ -61,17 +62,14 @@ def one_of(kind: str, value: str, known: tuple[str, ...]) -> Any:
     return value
 
 
-def loaded(origin: Origin) -> type[Workload]:
-    """The workload; errors in the user's file are told as the user's."""
-    from adamomentum_lab.errors import LabError
-    from adamomentum_lab.runs.execute import line_of
+def load_workload(reference: Reference) -> type[Workload]:
+    """The workload; errors in the user's file name its line."""
+    from adamomentum_lab.errors import LabError, locate
 
     try:
         with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
-            return origin.load()
+            return reference.load()
     except LabError:
         raise
     except Exception as error:
-        line = getattr(error, "lineno", None) or line_of(origin.file, error)
-        where = f"{origin.file}:{line}" if line else str(origin.file)
-        raise LabError(f"{where}: {type(error).__name__}: {error}") from error
+        raise locate(error, reference.file) from error

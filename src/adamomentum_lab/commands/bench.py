@@ -24,11 +24,12 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
     """Step time and memory beside torch.optim.Adam, on the shapes of the paper's models."""
-    from adamomentum_lab.bench import shapes, step_time
+    from adamomentum_lab.bench import step_time
 
-    unknown = [name for name in model or [] if name not in shapes.MODELS]
+    models = step_time.models()
+    unknown = [name for name in model or [] if name not in models]
     if unknown:
-        known = ", ".join(map(repr, shapes.MODELS))
+        known = ", ".join(map(repr, models))
         raise typer.BadParameter(f"there is no {unknown[0]!r}; there are {known}")
     if out and not out.parent.is_dir():
         raise typer.BadParameter(f"the folder of {str(out)!r} does not exist")

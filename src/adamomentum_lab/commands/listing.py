@@ -16,11 +16,13 @@ def list_(as_json: JsonOption = False) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.analysis.table import settings_in_words
+    from adamomentum_lab import catalog, contenders
+    from adamomentum_lab.protocols import SCALES, protocols
+    from adamomentum_lab.report.terminal import settings_in_words
 
     entrants = [contenders.get(name) for name in contenders.names()]
-    problems = {name: workloads.find(name).load() for name in workloads.names()}
+    names = catalog.workload_names()
+    problems = {name: catalog.find_workload(name).load() for name in names}
     if as_json:
         listed = {
             "contenders": {
@@ -35,18 +37,18 @@ def list_(as_json: JsonOption = False) -> None:
             "workloads": {
                 name: {
                     "summary": (cls.__doc__ or "").strip(),
-                    "metric": {scale: cls(scale).metric for scale in workloads.SCALES},
+                    "metric": {scale: cls(scale).metric for scale in SCALES},
                     "larger_is_better": cls.larger_is_better,
-                    "target": {scale: cls(scale).target for scale in workloads.SCALES},
+                    "target": {scale: cls(scale).target for scale in SCALES},
                     "epochs": dict(cls.epochs),
-                    "batch": {scale: cls(scale).batch for scale in workloads.SCALES},
+                    "batch": {scale: cls(scale).batch for scale in SCALES},
                     "grid": cls.grid,
                     "settings": cls.settings,
                 }
                 for name, cls in problems.items()
             },
-            "scales": list(workloads.SCALES),
-            "protocols": list(workloads.PROTOCOLS),
+            "scales": list(SCALES),
+            "protocols": list(protocols()),
         }
         typer.echo(json.dumps(listed))
         return
@@ -60,7 +62,7 @@ def list_(as_json: JsonOption = False) -> None:
     table = Table("workload", "what it is", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for name, cls in problems.items():
-        lengths = ", ".join(str(cls.epochs[scale]) for scale in workloads.SCALES)
+        lengths = ", ".join(str(cls.epochs[scale]) for scale in SCALES)
         target = "" if cls.target is None else f", target {cls.target:g}"
         at_full = cls("full").metric
         metric = cls.metric if at_full == cls.metric else f"{cls.metric}, {at_full} at full"
@@ -68,8 +70,5 @@ def list_(as_json: JsonOption = False) -> None:
         summary = " ".join((cls.__doc__ or "").split())
         table.add_row(name, f"{escape(summary)}\n[dim]{words}[/dim]")
     out.print(table)
-    out.print(
-        "\nProtocols: fair (equal tuning, validation chooses), paper (its settings, last epoch), "
-        "as-run (what the authors' scripts do).",
-        markup=False,
-    )
+    known = ", ".join(f"{name} ({protocol.summary})" for name, protocol in protocols().items())
+    out.print(f"\nProtocols: {known}.", markup=False)

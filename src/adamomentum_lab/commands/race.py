@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,20 +19,14 @@ from adamomentum_lab.commands import (
     ScaleOption,
     WorkloadOption,
     app,
-    loaded,
-    named,
+    load_workload,
     one_of,
+    parse_or_exit,
 )
 
 if TYPE_CHECKING:
-    from adamomentum_lab.budget import Budget
-    from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race
-    from adamomentum_lab.result import Result
-    from adamomentum_lab.runs.local import Local
-    from adamomentum_lab.runs.ray import Ray
-    from adamomentum_lab.runs.store import Run
-    from adamomentum_lab.workloads import Workload
+    from adamomentum_lab.race.record import Result
+    from adamomentum_lab.workload import Workload
 
 
 @app.command(epilog="Example: adamomentum race digits_cnn --optimizers adam,adamomentum --seeds 3")
@@ -96,241 +87,127 @@ def race(
     The same race again costs nothing: runs that are finished are not repeated, and those that
     were interrupted are continued.
     """
-    from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.analysis.table import settings_in_words
+    from adamomentum_lab import catalog, contenders, protocols
+    from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
-    from adamomentum_lab.output import dumps
-    from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import Race, budget, hold, kept
-    from adamomentum_lab.result import write
-    from adamomentum_lab.runs.store import Store
-    from adamomentum_lab.runs.tuning import SEARCHES
+    from adamomentum_lab.files import dumps
 
-    origin = named(lambda: workloads.find(workload))
-    rules = one_of("protocol", protocol, workloads.PROTOCOLS)
-    size = one_of("scale", scale, workloads.SCALES)
-    one_of("engine", engine, ("local", "ray"))
     if engine == "local" and (address or cpus_per_run != 1.0 or gpus_per_run):
         raise typer.BadParameter(
             "--address, --cpus-per-run and --gpus-per-run belong to --engine ray"
         )
-    paper = [name for name in contenders.names() if contenders.get(name).role == "paper"]
-    cls = loaded(origin)
-    stated = cls.settings.get(rules)  # under `paper`, those that the paper ran
-    ran = [name for name in paper if not stated or name in stated]
-    chosen = [name.strip() for name in optimizers.split(",") if name.strip()] or ran
-    named(lambda: [contenders.get(name) for name in chosen])
-    way = one_of("search", search, SEARCHES)
-    searched = _tuned(tune, chosen)
-    if rules != "fair" and trials:
-        raise typer.BadParameter(f"the protocol {rules!r} has its settings; --trials 0 is right")
-    trials = (6 if rules == "fair" else 0) if trials is None else trials
-    for option, given in (("tune", tune), ("search", way != "grid"), ("halving", halving)):
-        if given and not trials:
-            why = f"under the protocol {rules!r}" if rules != "fair" else "with --trials 0"
+    one_of("engine", engine, ("local", "ray"))
+    way = one_of("search", search, ("grid", "random"))
+    size = one_of("scale", scale, protocols.SCALES)
+    rules = parse_or_exit(lambda: protocols.get(protocol))
+    reference = parse_or_exit(lambda: catalog.find_workload(workload))
+    given = [name.strip() for name in optimizers.split(",") if name.strip()]
+    parse_or_exit(lambda: contenders.check_names(given))
+    if not rules.tune and trials:
+        raise typer.BadParameter(f"the protocol {protocol!r} has its settings; --trials 0 is right")
+    trials = (6 if rules.tune else 0) if trials is None else trials
+    for option, used in (("tune", tune), ("search", search != "grid"), ("halving", halving)):
+        if used and not trials:
+            why = "with --trials 0" if rules.tune else f"under the protocol {protocol!r}"
             raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
+
+    cls = load_workload(reference)
+    names = given or _default_contenders(cls, protocol)
+    from adamomentum_lab.race.plan import Race, count_outdated_runs, find_stored_runs, make_plan
+
     what = Race(
-        workload=origin.name,
-        code=origin.code,
-        optimizers=tuple(dict.fromkeys(chosen)),
+        workload=reference.name,
+        code=reference.code,
+        optimizers=tuple(dict.fromkeys(names)),
         trials=trials,
         seeds=seeds,
         scale=size,
-        protocol=rules,
+        protocol=protocol,
         search=way,
-        tune=searched,
+        tune=_settings_to_tune(tune, names),
         halving=halving,
     )
-    plan = budget(what, cls)
+    plan = make_plan(what, cls)
+    if dry_run and as_json:
+        typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
+        return
+    from adamomentum_lab.report.progress import RaceDisplay
+    from adamomentum_lab.report.terminal import plan_lines, show_race, trial_lines
+
     if dry_run:
-        there = kept(what, plan, Store(runs)) if (runs / "runs.sqlite").exists() else []
-        if as_json:
-            typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
-        else:
-            typer.echo("\n".join([*_budget(what, plan, there), *_trials(plan)]))
+        stored = find_stored_runs(plan, Store(runs)) if (runs / "runs.sqlite").exists() else []
+        typer.echo("\n".join([*plan_lines(plan, stored), *trial_lines(plan)]))
         return
     store = Store(runs)
     folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-    def started(say: Callable[[str], None]) -> Local | Ray:
-        if engine == "local":
-            from adamomentum_lab.runs.local import Local
-
-            return Local(store, jobs or os.cpu_count() or 1, say)
-        from adamomentum_lab.runs.ray import Ray
-
-        return Ray(store, say, address, cpus_per_run, gpus_per_run, jobs)
-
-    with Display() as display, started(display.say) as pool:
-        for line in _budget(what, plan, kept(what, plan, store)):
+    with RaceDisplay(plan) as display:
+        for line in plan_lines(
+            plan, find_stored_runs(plan, store), count_outdated_runs(plan, store)
+        ):
             display.say(line)
-        parts = {name: plan.runs_of(name) for name in what.optimizers}
-        display.begin("all", sum(parts.values()), parts)
-        pace = _Pace(display)
+        display.start()
 
-        def on_run(stage: str, run: Run, problem: Workload) -> None:
-            result = _result(stage, run, problem)
-            words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
-            line = f"{run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
-            if run.status == "stopped":
-                line += f" after {len(run.epochs)} epochs"
-            display.advance(f"{stage}: {line}{pace.left()}", run.spec.optimizer, result)
+        def start() -> Any:
+            if engine == "local":
+                from adamomentum_lab.engine.local import Local
 
-        def on_drop(optimizer: str, count: int) -> None:
-            display.fewer(count, optimizer)
+                return Local(store, jobs or os.cpu_count() or 1, display.say)
+            from adamomentum_lab.engine.ray import Ray
+
+            return Ray(store, display.say, address, cpus_per_run, gpus_per_run, jobs)
 
         # Standard output is for results; a user's file may print.
-        with contextlib.redirect_stdout(sys.stderr):
+        with start() as pool, contextlib.redirect_stdout(sys.stderr):
+            from adamomentum_lab.race.race import run_race
+            from adamomentum_lab.race.record import write
+
             try:
-                result = hold(what, origin, store, pool, on_run, pace, on_drop)
+                result = run_race(
+                    plan, reference, store, pool, display.on_run, display.on_pace, display.on_drop
+                )
             except KeyboardInterrupt as error:
                 raise StoppedError from error
-            told = result.as_json() if as_json else None
-            write(result, folder)
+            payload = result.as_json()
+            write(result, payload, folder)
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
-    if told is not None:
-        typer.echo(dumps(told))
+    if as_json:
+        typer.echo(dumps(payload))
     else:
-        _show(result, folder)
+        show_race(result, folder)
 
 
-def _tuned(tune: str, optimizers: list[str]) -> tuple[str, ...]:
+def _default_contenders(cls: type[Workload], protocol: str) -> list[str]:
+    """The paper's; where a protocol states settings, those that it states some for."""
+    from adamomentum_lab import contenders
+
+    stated = cls.settings.get(protocol)
+    return [
+        name
+        for name in contenders.names()
+        if contenders.get(name).role == "paper" and (not stated or name in stated)
+    ]
+
+
+def _settings_to_tune(tune: str, optimizers: list[str]) -> tuple[str, ...]:
     """The settings that shall be searched, in the one order."""
     from adamomentum_lab import contenders
+    from adamomentum_lab.contender import TUNABLE
     from adamomentum_lab.errors import unknown
 
     names = [name.strip().replace("-", "_") for name in tune.split(",") if name.strip()]
     there = [
-        name
-        for name in contenders.TUNABLE
-        if any(name in contenders.get(one).defaults for one in optimizers)
+        name for name in TUNABLE if any(name in contenders.get(one).defaults for one in optimizers)
     ]
     for name in names:
-        if name not in contenders.TUNABLE:
-            raise typer.BadParameter(unknown("setting to tune", name, contenders.TUNABLE))
+        if name not in TUNABLE:
+            raise typer.BadParameter(unknown("setting to tune", name, TUNABLE))
         if name not in there:
             raise typer.BadParameter(
                 f"none of these optimizers has a setting {name!r}; there are {', '.join(there)}"
             )
-    return tuple(name for name in contenders.TUNABLE if name in names)
-
-
-def _budget(race: Race, plan: Budget, there: list[Run]) -> list[str]:
-    """What will be done, and what of it is done."""
-    count = len(race.optimizers)
-    runs = sum(map(len, plan.trials.values())) + count * race.seeds
-    whole = (
-        f"{count} optimizers on {race.workload} ({race.scale}, {race.protocol}): "
-        f"{race.trials} tuning and {race.seeds} final runs each, {runs} in all, "
-        f"{plan.all_epochs} epochs."
-    )
-    lines = [whole, *plan.lines()]
-    if there:
-        finished = sum(run.status in ("done", "diverged") for run in there)
-        which = "trials" if race.trials else "runs"
-        lines.append(
-            f"Of these {which}, {finished} are finished and {len(there) - finished} begun already: "
-            f"{sum(len(run.epochs) for run in there)} epochs."
-        )
-    return lines
-
-
-def _trials(plan: Budget) -> list[str]:
-    """Every trial: what is searched, and what else differs from the defaults."""
-    from adamomentum_lab import contenders
-    from adamomentum_lab.analysis.table import settings_in_words
-
-    lines = []
-    for name, start in plan.starts.items():
-        defaults, space = contenders.get(name).defaults, plan.spaces[name]
-        lines.append(name)
-        for i, settings in enumerate(plan.trials[name] or [start], 1):
-            shown = {
-                key: value
-                for key, value in settings.items()
-                if key == "lr" or key in space or value != defaults[key]
-            }
-            lines.append(f"  {i:>3}  {settings_in_words(shown, name, only_changed=False)}")
-    return lines
-
-
-class _Pace:
-    """How long the rest will take, by the epochs since the first: without the time that the
-    workers need to start."""
-
-    def __init__(self, display: Display) -> None:
-        self._say = display.say
-        self._computed = self._left = 0
-        self._began: float | None = None
-        self._told: float | None = None
-
-    def __call__(self, computed: int, left: int) -> None:
-        if computed and self._began is None:
-            self._began = time.monotonic()
-        self._computed, self._left = computed, left
-
-    def left(self) -> str:
-        """To be added to the line of a run, now and then; the first time it is a line."""
-        from adamomentum_lab.progress import duration
-
-        now = time.monotonic()
-        if self._began is None or self._computed < 2 or now - self._began < 2:
-            return ""
-        if self._told is not None and now - self._told < 30:
-            return ""
-        first, self._told = self._told is None, now
-        seconds = (now - self._began) / (self._computed - 1) * self._left
-        if not first:
-            return f" (about {duration(seconds)} left)"
-        if seconds > 5:
-            self._say(f"By the first runs, the rest will take about {duration(seconds)}.")
-        return ""
-
-
-def _result(stage: str, run: Run, workload: Workload) -> str:
-    """A finished run in two words. Of a trial, only validation is shown."""
-    from adamomentum_lab.analysis.ranking import final
-
-    split = "validation" if stage == "tuning" else "test"
-    score = final(run, workload).get(split, {}).get(workload.metric)
-    return f"{split} {score:.4g}" if score is not None else run.status
-
-
-def _show(result: Result, folder: Path) -> None:
-    from rich.console import Console
-
-    from adamomentum_lab.analysis.statistics import OURS
-    from adamomentum_lab.analysis.table import ranking_table, statements
-
-    race, workload = result.race, result.workload
-    out = Console(highlight=False)
-    out.print(ranking_table(result.rows, workload))
-    words = statements(result.rows, result.effects, workload, width=min(80, out.width))
-    out.print(f"\n{words}", markup=False)
-    if all(value is None for row in result.rows for value in row.values):
-        out.print("Look at the loss, or at smaller learning rates.")
-    best = "larger" if workload.larger_is_better else "smaller"
-    reported = {
-        "validation": "at the epoch that was best on validation",
-        "last": "at the last epoch",
-        "test": "at the epoch that was best on test",
-    }[workload.selection]
-    mean = (
-        f"Mean over {race.seeds} seeds ± half a 95 % t-interval" if race.seeds > 1 else "One seed"
-    )
-    words = f"\n{mean}, {reported}; {best} is better. "
-    if OURS in race.optimizers and len(race.optimizers) > 1:
-        words += (
-            f"Differences are to {OURS}, paired by seed, and their intervals each for itself; the "
-            "sentences above are corrected for the number of comparisons. "
-        )
-    out.print(f"{words}All runs: {folder}", markup=False)
-    page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
-    out.print(f"A page of them: {page}", markup=False)
-    for caveat in result.caveats:
-        out.print(f"Note: {caveat}.", markup=False)
+    return tuple(name for name in TUNABLE if name in names)
 
 
 def _tensorboard(result: Result, folder: Path) -> None:

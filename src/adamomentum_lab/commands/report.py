@@ -21,13 +21,12 @@ def report(
 
     The page is one file that needs no network.
     """
-    from adamomentum_lab.analysis import report
     from adamomentum_lab.errors import LabError
-    from adamomentum_lab.output import write
+    from adamomentum_lab.files import write
+    from adamomentum_lab.report.page import load, render_races
 
     file = out or runs / "report.html"
     if file.is_dir():
         raise LabError(f"{file} is a folder; --out names a file, such as {file / 'report.html'}.")
-    races = report.load(runs)
-    write(file, report.page(races, runs))
+    write(file, render_races(load(runs), runs))
     typer.echo(str(file))

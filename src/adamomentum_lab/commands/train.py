@@ -18,14 +18,14 @@ from adamomentum_lab.commands import (
     ScaleOption,
     WorkloadOption,
     app,
-    loaded,
-    named,
+    load_workload,
     one_of,
+    parse_or_exit,
 )
 
 if TYPE_CHECKING:
-    from adamomentum_lab.runs.store import Run
-    from adamomentum_lab.workloads import Workload
+    from adamomentum_lab.engine.store import Run
+    from adamomentum_lab.workload import Workload
 
 
 @app.command(epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3")
@@ -55,25 +55,13 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
-    import torch
-    from torch import nn
+    from adamomentum_lab import catalog, contenders, protocols
+    from adamomentum_lab.files import dumps
 
-    from adamomentum_lab import contenders, workloads
-    from adamomentum_lab.errors import LabError, StoppedError
-    from adamomentum_lab.output import dumps
-    from adamomentum_lab.progress import Display
-    from adamomentum_lab.race import base_settings
-    from adamomentum_lab.result import caveats_of, run_as_json
-    from adamomentum_lab.runs.execute import Job, execute
-    from adamomentum_lab.runs.spec import Spec
-    from adamomentum_lab.runs.store import Store
-    from adamomentum_lab.training.loop import chosen, shown_in
-
-    origin = named(lambda: workloads.find(workload))
-    rules = one_of("protocol", protocol, workloads.PROTOCOLS)
-    size = one_of("scale", scale, workloads.SCALES)
-    contender = named(lambda: contenders.get(optimizer))
-    cls = loaded(origin)
+    reference = parse_or_exit(lambda: catalog.find_workload(workload))
+    parse_or_exit(lambda: protocols.get(protocol))
+    size = one_of("scale", scale, protocols.SCALES)
+    contender = parse_or_exit(lambda: contenders.get(optimizer))
     given = {
         "lr": lr,
         "weight_decay": weight_decay,
@@ -83,70 +71,71 @@ def train(
         "final_lr": final_lr,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    named(lambda: contender.check(given))
-    settings = base_settings(optimizer, cls, rules) | given
+    parse_or_exit(lambda: contender.check(given))
+
+    from torch import nn, zeros
+
+    from adamomentum_lab.engine.inline import Inline
+    from adamomentum_lab.engine.job import Job, execute, is_complete
+    from adamomentum_lab.engine.spec import Spec
+    from adamomentum_lab.engine.store import Store
+    from adamomentum_lab.errors import LabError
+    from adamomentum_lab.race.plan import base_settings
+    from adamomentum_lab.race.record import caveats_of, run_as_json
+    from adamomentum_lab.report.progress import Display
+    from adamomentum_lab.selection import select_epoch
+    from adamomentum_lab.training.loop import shown_in
+
+    cls = load_workload(reference)
+    settings = base_settings(optimizer, cls, protocol) | given
     try:
-        contender.build([nn.Parameter(torch.zeros(1))], **settings)
+        contender.build([nn.Parameter(zeros(1))], **settings)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     spec = Spec.of(
         settings,
-        workload=origin.name,
-        code=origin.code,
+        workload=reference.name,
+        code=reference.code,
         optimizer=optimizer,
+        optimizer_code=contenders.code_of(optimizer),
         seed=seed,
         scale=size,
-        protocol=rules,
+        protocol=protocol,
         precision=precision,
     )
-    problem = cls(size, rules)
-    if epochs and epochs > cls.epochs[size]:
-        typer.echo(f"{origin.name} has {cls.epochs[size]} epochs at the scale {size}.", err=True)
-    total = min(epochs or cls.epochs[size], cls.epochs[size])
+    problem = cls(size, protocol)
+    length = cls.epochs[size]
+    if epochs and epochs > length:
+        typer.echo(f"{reference.name} has {length} epochs at the scale {size}.", err=True)
+    total = min(epochs or length, length)
     store = Store(runs)
-    run = store.get(spec)
+    part = total if total < length else None
+    job = Job(spec, reference, store.folder_of(spec), part, device, devices, strategy, threads)
     # Of the processes of a distributed run only one writes and speaks.
-    leader = os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
-    if run is None or (run.status not in ("done", "diverged") and len(run.epochs) < total):
-        stop = _Stop()
-        with Display() as display:
+    if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) != "0":
+        execute(job, stopped=_Stop())
+        return
+    run = store.get(spec)
+    if run is None or not is_complete(job, run):
+        with Display() as display, contextlib.redirect_stdout(sys.stderr):
             display.begin("epochs", total, {})
             display.already(len(run.epochs) if run else 0)
-
-            def on_epoch(record: dict[str, Any], seconds: float) -> None:
-                if leader:
-                    store.epoch(spec, record, seconds)
-                    display.advance(_epoch_line(record))
-
-            if leader:
-                store.begin(spec, run.machine if run else {})
-            job = Job(
-                spec, origin, store.folder_of(spec), total, device, devices, strategy, threads
-            )
-            with contextlib.redirect_stdout(sys.stderr):
-                run = execute(job, on_epoch, lambda now: display.at(now.epoch), stop)
-        if not leader:
-            return
-        finished = run.status != "done" or len(run.epochs) == cls.epochs[size]
-        status, run.status = run.status, run.status if finished else "stopped"
-        store.finish(run)
-        run.status = status
-        if stop():
-            raise StoppedError
-    elif run.status != "diverged" or len(run.epochs) >= total:
+            engine = Inline(store, stopped=_Stop(), on_update=lambda now: display.at(now.epoch))
+            [run] = engine.run([job], lambda _, record: display.advance(_epoch_line(record)))
+    if run.status == "failed":
+        raise LabError(run.error or "the run failed.")
+    if len(run.epochs) >= total:
         run.status = "done"
     if as_json:
         typer.echo(dumps(run_as_json(run, problem, total)))
     else:
         typer.echo(_summary(run, problem, total))
-        reported = chosen(run.epochs[:total], problem)
+        reported = select_epoch(run.epochs[:total], problem)
         shown = shown_in(store.folder_of(spec), reported["epoch"] if reported else 0)
         if shown.exists():
             typer.echo(shown.read_text(encoding="utf-8"))
         for caveat in caveats_of(spec, problem):
             typer.echo(f"Note: {caveat}.")
-    if run.status == "failed":
-        raise LabError(run.error or "the run failed.")
 
 
 class _Stop:
@@ -186,9 +175,9 @@ def _epoch_line(record: dict[str, Any]) -> str:
 
 
 def _summary(run: Run, workload: Workload, epochs: int) -> str:
-    from adamomentum_lab.analysis.ranking import final
+    from adamomentum_lab.selection import reported_epoch
 
-    end = final(run, workload, epochs)
+    end = reported_epoch(run, workload, epochs)
     if not end:
         return f"{run.spec}: {run.status} after {len(run.epochs)} epochs"
     return (

@@ -7,18 +7,18 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.rule import rectification, remaining
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import (
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import (
     Averages,
+    FormulaOptimizer,
     Group,
-    TableOptimizer,
     average,
     corrected,
     divided,
 )
 
 
-class AdaBelief(TableOptimizer):
+class AdaBelief(FormulaOptimizer):
     """s = b2 s + (1-b2) (g - m)^2 + eps; theta -= lr m_hat / (sqrt(s_hat) + eps).
 
     With `rectify` the step is RAdam's, as in the authors' translation and GAN runs.

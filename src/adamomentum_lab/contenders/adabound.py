@@ -7,11 +7,11 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.rule import remaining
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import Averages, Group, TableOptimizer, average
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import Averages, FormulaOptimizer, Group, average
 
 
-class AdaBound(TableOptimizer):
+class AdaBound(FormulaOptimizer):
     """theta -= clip(lr sqrt(1-b2^t) / (1-b1^t) / (sqrt(v) + eps), l, u) m.
 
     l = f (1 - 1/(gamma t + 1)) and u = f (1 + 1/(gamma t)), f = final_lr lr/base_lr: schedules of

@@ -7,18 +7,18 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.torch import lr_from_adam
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import (
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import (
     Averages,
+    FormulaOptimizer,
     Group,
-    TableOptimizer,
     average,
     corrected,
     divided,
 )
 
 
-class AdamTranslated(TableOptimizer):
+class AdamTranslated(FormulaOptimizer):
     """Adam at sqrt((1+b1)/(1-b1)) lr, 4.36 lr for b1 = 0.9.
 
     `lr` is AdaMomentum's, in groups and in schedules, which is why this is not torch's Adam built

@@ -1,7 +1,7 @@
 """AdaMomentum."""
 
 from adamomentum.torch import AdaMomentum
-from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contender import Contender
 
 CONTENDER = Contender(
     name="adamomentum",

@@ -3,7 +3,7 @@
 import functools
 
 from adamomentum.torch import AdaMomentum
-from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contender import Contender
 
 CONTENDER = Contender(
     name="adamomentum-debiased",

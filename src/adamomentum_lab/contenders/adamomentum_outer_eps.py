@@ -6,18 +6,18 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import (
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import (
     Averages,
+    FormulaOptimizer,
     Group,
-    TableOptimizer,
     average,
     corrected,
     divided,
 )
 
 
-class AdaMomentumOuterEps(TableOptimizer):
+class AdaMomentumOuterEps(FormulaOptimizer):
     """v = b2 v + (1-b2) m^2; theta -= lr m_hat / (sqrt(v_hat) + eps)."""
 
     SETTINGS: ClassVar = {

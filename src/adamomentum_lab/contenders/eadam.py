@@ -6,18 +6,18 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import (
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import (
     Averages,
+    FormulaOptimizer,
     Group,
-    TableOptimizer,
     average,
     corrected,
     divided,
 )
 
 
-class EAdam(TableOptimizer):
+class EAdam(FormulaOptimizer):
     """v = b2 v + (1-b2) g^2 + eps; theta -= lr m_hat / sqrt(v_hat).
 
     EAdam as published (Yuan and Gao 2020, arXiv 2011.02150) adds eps outside the root as well;

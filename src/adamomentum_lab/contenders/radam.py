@@ -2,7 +2,7 @@
 
 from torch.optim import RAdam
 
-from adamomentum_lab.contenders import Contender
+from adamomentum_lab.contender import Contender
 
 CONTENDER = Contender(
     name="radam",

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import Averages, Group, TableOptimizer, divided
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import Averages, FormulaOptimizer, Group, divided
 
 
-class Sign(TableOptimizer):
+class Sign(FormulaOptimizer):
     """theta -= lr g / |g|. Not torch.optim.Rprop, which adapts a step per coordinate."""
 
     SETTINGS: ClassVar = {"lr": 1e-3, "weight_decay": 0.0, "decoupled_weight_decay": True}

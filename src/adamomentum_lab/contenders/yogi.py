@@ -6,18 +6,18 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contenders import Contender
-from adamomentum_lab.contenders._table import (
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders._formula import (
     Averages,
+    FormulaOptimizer,
     Group,
-    TableOptimizer,
     average,
     corrected,
     divided,
 )
 
 
-class Yogi(TableOptimizer):
+class Yogi(FormulaOptimizer):
     """v -= (1 - b2) sign(v - g^2) g^2; the step is Adam's."""
 
     SETTINGS: ClassVar = {

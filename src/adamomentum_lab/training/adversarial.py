@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from adamomentum_lab.adversarial import Adversarial, Networks
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.training.loop import Loop, Record
-from adamomentum_lab.workloads._adversarial import Adversarial, Networks
+from adamomentum_lab.selection import Record
+from adamomentum_lab.training.loop import Loop
 
 LOST = 1e-3
 """A discriminator whose mean loss is below this has won: the generator learns nothing from it."""
@@ -83,7 +84,7 @@ class AdversarialLoop(Loop):
     def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
         optimizer.zero_grad()
         loss = loss_of()
-        self._backward(loss)
+        self.fabric.backward(loss)
         if self.workload.clip is not None:
             self._clip(network, optimizer)
         optimizer.step()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import translate_errors, writing
 
 
 class Checkpoints:
@@ -30,22 +29,13 @@ class Checkpoints:
         buffer = io.BytesIO()
         torch.save(state, buffer)
         content = buffer.getbuffer()
-        beside = self.last.with_suffix(".tmp")
-        try:
-            with beside.open("wb") as file:
-                file.write(hashlib.sha256(content).digest())
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            if self.last.exists():
-                self.last.replace(self.previous)
-            beside.replace(self.last)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise LabError(
-                f"cannot write the checkpoint {self.last} ({error.strerror}); "
-                "the ones before it are kept."
-            ) from error
+        kept = "; the ones before it are kept."
+        with (
+            translate_errors(self.last, "cannot write the checkpoint", kept),
+            writing(self.last, self.previous) as file,
+        ):
+            file.write(hashlib.sha256(content).digest())
+            file.write(content)
 
     def load(self) -> dict[str, Any] | None:
         """The newest checkpoint that is whole, or None. Nothing in it can run code."""

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.plugins import Precision
-from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.schedules import Moment, Schedule
+from adamomentum_lab.selection import Record, select_epoch
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.schedules import Moment, Schedule
-from adamomentum_lab.workloads import Selection, Workload
+from adamomentum_lab.training.plain import Plain
+from adamomentum_lab.workload import Workload
 
-Record = dict[str, Any]
-"""Of one epoch: its number, and the scores of train and, where measured, validation and test."""
 Status = Literal["done", "diverged", "stopped"]
 
 
@@ -81,7 +78,7 @@ class Loop(ABC):
         seed: int,
         *,
         schedule: Schedule | None = None,
-        fabric: Fabric | None = None,
+        fabric: Any = None,
         checkpoints: Checkpoints | None = None,
         checkpoint_seconds: float = 15.0,
         on_epoch: Callable[[Record, float], None] = lambda *_: None,
@@ -92,7 +89,7 @@ class Loop(ABC):
         self.schedule = schedule or workload.schedule
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
-        self.fabric = fabric or Fabric(accelerator="cpu", devices=1)
+        self.fabric: Any = fabric or Plain()
         _seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
         self.data = workload.splits()
         if self.data.validation is None and workload.selection == "validation":
@@ -106,16 +103,9 @@ class Loop(ABC):
                 raise LabError(
                     f"the {name} examples of {type(workload).__name__} differ in number: {sizes}."
                 )
+        self._precision = None if isinstance(self.fabric, Plain) else self.fabric.strategy.precision
         self.epochs = workload.epochs[workload.scale]
         self.per_epoch = workload.updates(self.data.train)
-        # Fabric's wrappers change nothing here, and cost a small network 4 % of its time.
-        self._plain = (
-            type(self.fabric.strategy) is SingleDeviceStrategy
-            and type(self.fabric.strategy.precision) is Precision
-        )
-        self._backward: Callable[[Any], None] = self.fabric.backward
-        if self._plain:
-            self._backward = torch.Tensor.backward
         _seed(self.fabric.device, seed_for(seed))
         model = workload.model()
         if not isinstance(model, nn.Module):
@@ -155,8 +145,7 @@ class Loop(ABC):
         """Both as they are to be called."""
         groups = [float(group["lr"]) for group in optimizer.param_groups]
         self._optimizers.append((optimizer, groups))
-        wrapped: Any = self.fabric.setup_optimizers(optimizer)
-        return (network.module, optimizer) if self._plain else (network, wrapped)
+        return network, self.fabric.setup_optimizers(optimizer)
 
     def run(self, epochs: int | None = None) -> Outcome:
         """Train up to so many epochs, from the last checkpoint if there is one."""
@@ -254,11 +243,11 @@ class Loop(ABC):
             # Under `fair`, test is read only where validation would have chosen.
             if (
                 self.workload.selection != "validation"
-                or chosen([*self.outcome.epochs, record], self.workload) is record
+                or select_epoch([*self.outcome.epochs, record], self.workload) is record
             ):
                 record["test"] = self._evaluate(model, self.data.test)
             self._look(model, record)
-            if chosen([*self.outcome.epochs, record], self.workload) is record:
+            if select_epoch([*self.outcome.epochs, record], self.workload) is record:
                 self._show(model, record["epoch"])
         self.outcome.epochs.append(record)
         self.outcome.seconds.append(self._clock)
@@ -298,7 +287,7 @@ class Loop(ABC):
             return
         state = {
             **self._states(),
-            "precision": self.fabric.strategy.precision.state_dict(),
+            "precision": {} if self._precision is None else self._precision.state_dict(),
             "epoch": self._epoch,
             "update": self._update,
             "loss": torch.as_tensor(self._loss),
@@ -316,24 +305,10 @@ class Loop(ABC):
         if state is None:
             return
         self._load_states(state)
-        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        if self._precision is not None:
+            self._precision.load_state_dict(state["precision"])
         self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
         self._loss = self.fabric.to_device(state["loss"])
         self.workload.state = self.fabric.to_device(state.get("carried"))
         names = [field.name for field in fields(Outcome)]
         self.outcome = Outcome(**{name: state[name] for name in names})
-
-
-def chosen(epochs: list[Record], workload: Workload) -> Record | None:
-    """The epoch that is reported, by the workload's rule of selection, if it has a score."""
-    selection: Selection = workload.selection
-    if selection == "last" or not epochs:
-        return epochs[-1] if epochs else None
-    best = None
-    for record in epochs:
-        score = record[selection][workload.metric]
-        if not math.isnan(score) and (
-            best is None or workload.better(score, best[selection][workload.metric])
-        ):
-            best = record
-    return best

@@ -40,7 +40,7 @@ class Supervised(Loop):
     def _step(self, batch: Any) -> Tensor:
         self._optimizer.zero_grad()
         loss = self.workload.loss(self.model, batch)
-        self._backward(loss)
+        self.fabric.backward(loss)
         if self.workload.clip is not None:
             self._clip(self.model, self._optimizer)
         self._optimizer.step()

@@ -8,7 +8,7 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum.torch import state_dict_from_adam3
-from tests.contract import feed, parameter, through_file
+from adamomentum_lab.contract import feed, parameter, through_file
 
 
 class Miniature(torch.optim.Optimizer):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adamomentum import AdaMomentum
-from tests.contract import feed, parameter
+from adamomentum_lab.contract import feed, parameter
 
 INF, NAN = float("inf"), float("nan")
 

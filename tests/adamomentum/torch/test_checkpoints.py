@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adamomentum import AdaMomentum
-from tests.contract import feed, network, parameter, through_file, train
+from adamomentum_lab.contract import feed, network, parameter, through_file, train
 
 MOMENTS = ("exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq")
 

@@ -10,7 +10,7 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum.torch import _fused, backends
-from tests.contract import feed, gradient, network, parameter, through_file, train
+from adamomentum_lab.contract import feed, gradient, network, parameter, through_file, train
 
 pytestmark = pytest.mark.skipif(bool(_fused.unavailable), reason=_fused.unavailable)
 

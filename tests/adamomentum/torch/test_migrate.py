@@ -9,7 +9,7 @@ from torch import nn
 
 from adamomentum import AdaMomentum
 from adamomentum.torch import lr_from_adam, no_decay_groups
-from tests.contract import feed, gradient, network, parameter, train
+from adamomentum_lab.contract import feed, gradient, network, parameter, train
 
 FACTOR = math.sqrt(1.9 / 0.1)  # 4.36
 

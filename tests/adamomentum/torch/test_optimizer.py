@@ -10,7 +10,7 @@ import adamomentum.torch
 from adamomentum import AdaMomentum
 from adamomentum.torch import _foreach, _fused, _single
 from adamomentum_lab.bench.step_time import Peak
-from tests.contract import feed, gradient, loss_of, network, parameter
+from adamomentum_lab.contract import feed, gradient, loss_of, network, parameter
 
 
 def walked(steps=20, dtype=torch.float32, shape=(3, 2), **options):

@@ -8,8 +8,8 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum.torch._rounding import Stream, round_to_bfloat16
+from adamomentum_lab.contract import feed, parameter
 from tests.adamomentum.torch.test_backends import use_triton
-from tests.contract import feed, parameter
 
 
 def rounded(value, t=1, stream=Stream.PARAM):

@@ -7,7 +7,7 @@ import pytest
 from adamomentum import AdaMomentum
 from adamomentum.torch import recommended
 from adamomentum.torch.settings import SETTINGS
-from tests.contract import parameter
+from adamomentum_lab.contract import parameter
 
 DEFAULTS = {
     name: option.default
@@ -30,7 +30,7 @@ def test_the_lab_runs_the_same(task):
     workloads = pytest.importorskip("adamomentum_lab.workloads")
     setting = recommended(task)
     for name in WORKLOADS[task]:
-        settings = workloads.find(name).load().settings
+        settings = find_workload(name).load().settings
         for protocol, options in (("paper", setting.options), ("as-run", setting.as_run)):
             assert DEFAULTS | options == DEFAULTS | settings[protocol]["adamomentum"]
 

@@ -1,1 +1,0 @@
-"""What the numbers of runs say: statistics, tables, pages."""

@@ -1,0 +1,67 @@
+"""The specification of a run: all that decides its numbers, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+from adamomentum_lab.protocols import Scale
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One run. Device, threads and paths are not part of it: they are the machine's."""
+
+    workload: str
+    code: str
+    """Digest of the code that defines the workload."""
+    optimizer: str
+    settings: tuple[tuple[str, Any], ...]
+    """Every setting of the optimizer, defaults included, sorted by name."""
+    seed: int
+    scale: Scale
+    protocol: str
+    precision: str = "32-true"
+    optimizer_code: str = ""
+    """Digest of the code that defines the contender; empty in stores of version 0.1."""
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], **rest: Any) -> Spec:
+        """A specification from settings as a dictionary, lists allowed."""
+        items = ((key, _frozen(value)) for key, value in sorted(settings.items()))
+        return cls(settings=tuple(items), **rest)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Spec:
+        """The inverse of `as_json`."""
+        return cls.of(**data)
+
+    def as_json(self) -> dict[str, Any]:
+        """A dictionary that JSON can write."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.optimizer_code:  # the id stays what it was
+            del plain["optimizer_code"]
+        return {**plain, "settings": {key: _plain(value) for key, value in self.settings}}
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Of the whole specification; also the name of its folder."""
+        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"{self.optimizer} on {self.workload}, seed {self.seed}"
+
+
+def _frozen(value: Any) -> Any:
+    """Hashable, and 1 the same as 1.0."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_frozen, value))
+    return float(value) if type(value) is int else value
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,67 @@
+"""What other packages add to the lab: workloads, protocols, search grids, commands.
+
+A package has an entry point in the group `adamomentum_lab` that names a `Plugin`. Nothing is
+imported for it but the module of that entry point: its fields are data, or references such as
+"package.module:name" that are imported when they are needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from adamomentum_lab.errors import LabError
+
+GROUP = "adamomentum_lab"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What a package adds. Every field may be left out."""
+
+    workloads: str = ""
+    """A package with one workload in each module."""
+    commands: tuple[str, ...] = ()
+    """Modules that add commands to `adamomentum_lab.commands.app`."""
+    protocols: str = ""
+    """Reference to a mapping of names to `protocols.Protocol`."""
+    grids: str = ""
+    """Reference to a function (contender, grid or None, settings to tune) -> search space."""
+    effects: str = ""
+    """Reference to a function (rows, workload, tuned) -> what single changes did."""
+    published: str = ""
+    """Reference to a mapping of workloads to published results."""
+    shapes: str = ""
+    """Reference to a mapping of models to the shapes of their parameters, for `bench`."""
+
+
+@functools.cache
+def plugins() -> tuple[Plugin, ...]:
+    """Those installed, by the names of their entry points."""
+    found = []
+    for point in sorted(metadata.entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            plugin = point.load()
+        except ModuleNotFoundError as error:
+            if error.name == point.module.partition(".")[0]:
+                continue  # the entry point outlived its package
+            raise LabError(f"the plugin {point.value!r} needs {error.name}.") from error
+        if not isinstance(plugin, Plugin):
+            raise LabError(f"{point.value!r} is no adamomentum_lab.plugins.Plugin.")
+        found.append(plugin)
+    return tuple(found)
+
+
+def resolve(reference: str) -> Any:
+    """The object that "package.module:name" refers to."""
+    module, _, name = reference.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def provided(field_name: str) -> list[Any]:
+    """What each plugin has under a field that holds a reference."""
+    references = [getattr(plugin, field_name) for plugin in plugins()]
+    return [resolve(reference) for reference in references if reference]

@@ -1,0 +1,1 @@
+"""A race: its plan, its search, its judgement, its record."""

@@ -1,0 +1,223 @@
+"""What a race is, and what it will spend: every trial of every contender, every final run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from adamomentum_lab import contenders
+from adamomentum_lab.contender import LOGARITHMIC
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.protocols import Scale
+from adamomentum_lab.race import search
+from adamomentum_lab.race.search import Rung, Search, Settings, Space
+from adamomentum_lab.words import number
+
+if TYPE_CHECKING:
+    from adamomentum_lab.engine.store import Run, Store
+    from adamomentum_lab.workload import Workload
+
+TUNING_SEED = 0  # the seeds of the final stage begin at 1: no run is judged by what chose it
+
+
+@dataclass(frozen=True)
+class Race:
+    """What is raced. Frozen, and the same race again gives the same numbers."""
+
+    workload: str
+    code: str
+    optimizers: tuple[str, ...]
+    trials: int
+    seeds: int
+    scale: Scale
+    protocol: str
+    search: Search = "grid"
+    tune: tuple[str, ...] = ()
+    """The settings that are searched; none stands for those the workload's grid searches."""
+    halving: bool = False
+
+    def spec(self, optimizer: str, settings: dict[str, Any], seed: int) -> Spec:
+        """One of its runs."""
+        return Spec.of(
+            settings,
+            workload=self.workload,
+            code=self.code,
+            optimizer=optimizer,
+            optimizer_code=contenders.code_of(optimizer),
+            seed=seed,
+            scale=self.scale,
+            protocol=self.protocol,
+        )
+
+    @property
+    def final_seeds(self) -> range:
+        """Those that are reported."""
+        return range(TUNING_SEED + 1, TUNING_SEED + 1 + self.seeds)
+
+    @property
+    def id(self) -> str:
+        """Of all of it; also the name of its folder."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a race will spend. The same rule for every contender."""
+
+    race: Race
+    starts: dict[str, Settings]
+    """What each contender starts from; in its trials, with what the grid holds fixed."""
+    trials: dict[str, list[Settings]]
+    """What is tried for each; fewer than the race's `trials` where there is no more to try."""
+    spaces: dict[str, Space]
+    """What is searched for each."""
+    rungs: tuple[Rung, ...]
+    """How long the trials train: one rung for all, or several with successive halving."""
+    epochs: int
+    """Of a whole run."""
+
+    def parts(self, optimizer: str) -> list[tuple[int, int]]:
+        """Of each rung: how many trials train in it, and for how many epochs more."""
+        there, before, found = len(self.trials[optimizer]), 0, []
+        for rung in self.rungs if there else ():
+            found.append((min(rung.trials, there), rung.epochs - before))
+            before = rung.epochs
+        return found
+
+    def runs_of(self, optimizer: str) -> int:
+        """Its runs; a trial that is continued in the next rung counts in both."""
+        return sum(runs for runs, _ in self.parts(optimizer)) + self.race.seeds
+
+    def epochs_of(self, optimizer: str) -> int:
+        """All its epochs, if no run diverges."""
+        tuning = sum(runs * epochs for runs, epochs in self.parts(optimizer))
+        return tuning + self.race.seeds * self.epochs
+
+    @property
+    def all_epochs(self) -> int:
+        """Of the race, if no run diverges."""
+        return sum(map(self.epochs_of, self.starts))
+
+    @property
+    def exhausted(self) -> list[str]:
+        """Those with fewer points to try than trials."""
+        return [name for name, tried in self.trials.items() if len(tried) < self.race.trials]
+
+    def summary(self) -> str:
+        """How many runs and epochs there will be, in a sentence."""
+        race, count = self.race, len(self.race.optimizers)
+        runs = sum(map(len, self.trials.values())) + count * race.seeds
+        return (
+            f"{count} optimizers on {race.workload} ({race.scale}, {race.protocol}): "
+            f"{race.trials} tuning and {race.seeds} final runs each, {runs} in all, "
+            f"{self.all_epochs} epochs."
+        )
+
+    def lines(self) -> list[str]:
+        """What is searched and how, for people."""
+        if not self.race.trials:
+            return []
+        alike: dict[str, list[str]] = {}
+        for name, space in self.spaces.items():
+            alike.setdefault(self._words(space), []).append(name)
+        found = [
+            f"Searched ({self.race.search}) for {', '.join(names)}: {words or 'nothing'}."
+            for words, names in alike.items()
+        ]
+        if len(self.rungs) > 1:
+            first, *later = self.rungs
+            more = "".join(f", the best {rung.trials} to {rung.epochs}" for rung in later)
+            found.append(
+                f"Halving, for each: {first.trials} trials up to epoch {first.epochs}{more}."
+            )
+        found += [
+            f"{name}: {len(self.trials[name])} of {self.race.trials} trials try all there is; "
+            "nobody gets the rest."
+            for name in self.exhausted
+        ]
+        return found
+
+    def space_as_json(self, optimizer: str) -> dict[str, Any]:
+        """What is searched: lists of values, or the two ends of a log-uniform distribution."""
+        return {
+            name: {"from": min(values), "to": max(values)}
+            if self.race.search == "random" and name in LOGARITHMIC
+            else [*values]
+            for name, values in self.spaces[optimizer].items()
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """As `adamomentum race --dry-run --json` prints it."""
+        return {
+            "epochs": self.all_epochs,
+            "search": self.race.search,
+            "rungs": [asdict(rung) for rung in self.rungs] if self.race.trials else [],
+            "contenders": {
+                name: {
+                    "starts_from": (self.trials[name] or [start])[0],
+                    "space": self.space_as_json(name),
+                    "trials": self.trials[name],
+                    "exhausted": name in self.exhausted,
+                    "runs": self.runs_of(name),
+                    "epochs": self.epochs_of(name),
+                }
+                for name, start in self.starts.items()
+            },
+        }
+
+    def _words(self, space: Space) -> str:
+        return ", ".join(f"{name.replace('_', ' ')} {_range(name, space[name])}" for name in space)
+
+
+def base_settings(name: str, workload: type[Workload], protocol: str) -> dict[str, Any]:
+    """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
+    contender = contenders.get(name)
+    return {**contender.defaults, **contender.settings_for(workload.settings.get(protocol, {}))}
+
+
+def make_plan(race: Race, cls: type[Workload]) -> Plan:
+    """What the race will spend, and on what."""
+    starts = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}
+    trials = {
+        name: search.trials(
+            contenders.get(name), cls.grid, start, race.trials, race.search, race.tune
+        )
+        for name, start in starts.items()
+    }
+    spaces = {
+        name: search.search_space(contenders.get(name), cls.grid, race.tune)
+        for name in race.optimizers
+    }
+    epochs = cls.epochs[race.scale]
+    rungs = search.rungs(race.trials, epochs, race.halving)
+    return Plan(race, starts, trials, spaces, rungs, epochs)
+
+
+def find_stored_runs(plan: Plan, store: Store) -> list[Run]:
+    """Of the runs that are known before the race, those that are in the store: the trials, or the
+    final ones where nothing is tuned."""
+    return list(store.get_all(_known_specs(plan)).values())
+
+
+def count_outdated_runs(plan: Plan, store: Store) -> int:
+    """How many runs of the store would be of this race, if their code were the same."""
+    return store.count_outdated(_known_specs(plan))
+
+
+def _known_specs(plan: Plan) -> list[Spec]:
+    race = plan.race
+    known = [
+        (name, settings, TUNING_SEED) for name, tried in plan.trials.items() for settings in tried
+    ] or [(name, start, seed) for name, start in plan.starts.items() for seed in race.final_seeds]
+    return [race.spec(*one) for one in known]
+
+
+def _range(name: str, values: tuple[Any, ...]) -> str:
+    if name in LOGARITHMIC:
+        return f"{number(min(values))}..{number(max(values))}"
+    if all(isinstance(value, float) for value in values):
+        return f"{number(min(values))} to {number(max(values))}"
+    return " ".join(map(number, values))

@@ -1,0 +1,172 @@
+"""A race: every contender tuned with the same budget, then run over the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+from adamomentum_lab.catalog import Reference
+from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.store import Run, Store
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.race.judge import edge_of, ranking
+from adamomentum_lab.race.plan import TUNING_SEED, Plan
+from adamomentum_lab.race.record import Result, Tuning
+from adamomentum_lab.race.sensitivity import sensitivity
+from adamomentum_lab.selection import reported_epoch, trial_score
+from adamomentum_lab.workload import Workload
+
+Wanted = tuple[str, dict[str, Any], int]
+"""An optimizer, its settings and a seed."""
+
+
+class Engine(Protocol):
+    """Whatever executes jobs."""
+
+    def run(
+        self,
+        jobs: list[Job],
+        on_epoch: Callable[[Job, dict[str, Any]], None] = ...,
+        on_run: Callable[[Run], None] = ...,
+    ) -> list[Run]:
+        """All jobs; the result is in their order."""
+        ...
+
+
+def run_race(
+    plan: Plan,
+    reference: Reference,
+    store: Store,
+    engine: Engine,
+    on_run: Callable[[str, Run, Workload], None],
+    on_pace: Callable[[int, int], None] = lambda *_: None,
+    on_drop: Callable[[str, int], None] = lambda *_: None,
+) -> Result:
+    """Run the race: tuning on validation alone, then the seeds, then the ranking.
+
+    `on_pace` hears how many epochs were computed so far and how many are left, `on_drop` of runs of
+    a contender that are not to be done after all.
+    """
+    race = plan.race
+    workload = reference.load()(race.scale, race.protocol)
+    pace = _EpochCount(plan.all_epochs, on_pace)
+
+    def stage(name: str, wanted: list[Wanted], epochs: int, more: int) -> list[Run]:
+        """Train runs up to so many epochs, `more` than they have."""
+        asked = epochs if epochs < plan.epochs else None
+        specs = [race.spec(*one) for one in wanted]
+
+        def done(run: Run) -> None:
+            pace.run(run, more)
+            on_run(name, truncate(run, asked), workload)
+
+        jobs = [Job(spec, reference, store.folder_of(spec), asked) for spec in specs]
+        return [truncate(run, asked) for run in engine.run(jobs, pace.epoch, done)]
+
+    tried: dict[str, dict[int, Run]] = {name: {} for name in race.optimizers}
+    going = {name: list(range(len(settings))) for name, settings in plan.trials.items()}
+    before = 0
+    for rung in plan.rungs if race.trials else ():
+        more = rung.epochs - before
+        for name, mine in tried.items() if before else ():
+            going[name] = _better(mine, going[name], rung.trials, workload)
+            if lost := min(rung.trials, len(mine)) - len(going[name]):
+                pace.drop(lost * more)
+                on_drop(name, lost)
+        trials = [(name, i) for name, those in going.items() for i in those]
+        wanted = [(name, plan.trials[name][i], TUNING_SEED) for name, i in trials]
+        for (name, i), run in zip(trials, stage("tuning", wanted, rung.epochs, more), strict=True):
+            tried[name][i] = run
+        before = rung.epochs
+    tuned = {
+        name: Tuning(
+            [mine[i] for i in range(len(mine))],
+            _winner(mine, workload),
+            plan.space_as_json(name),
+            name in plan.exhausted,
+        )
+        for name, mine in tried.items()
+        if mine
+    }
+    best = {
+        name: dict(tuned[name].runs[tuned[name].chosen].spec.settings) if tuned else start
+        for name, start in plan.starts.items()
+    }
+    wanted = [(name, best[name], seed) for name in race.optimizers for seed in race.final_seeds]
+    runs = stage("final", wanted, plan.epochs, plan.epochs)
+    if all(run.status == "failed" for run in runs):
+        raise LabError(f"every run failed; the first: {runs[0].error}")
+    finals = {
+        name: runs[i * race.seeds : (i + 1) * race.seeds] for i, name in enumerate(race.optimizers)
+    }
+    staged = [("tuning", run) for own in tuned.values() for run in own.runs]
+    staged += [("final", run) for run in runs]
+    rows = ranking(finals, workload)
+    sensitivities = sensitivity([run for own in tuned.values() for run in own.runs], workload)
+    for row in rows if tuned else ():
+        row.sensitivity = sensitivities[row.optimizer]
+        if "lr" in plan.spaces[row.optimizer]:
+            rates = [dict(run.spec.settings)["lr"] for run in tuned[row.optimizer].runs]
+            row.edge = edge_of(row.settings["lr"], rates)
+    return Result(plan, rows, staged, workload, reference, tuned)
+
+
+class _EpochCount:
+    """Counts epochs, for whoever wants to know how long the rest will take."""
+
+    def __init__(self, left: int, tell: Callable[[int, int], None]) -> None:
+        self._left, self._tell = left, tell
+        self._computed = 0
+        self._under_way: dict[str, int] = {}
+
+    def epoch(self, job: Job, _: dict[str, Any]) -> None:
+        """A run has one more."""
+        self._computed += 1
+        self._under_way[job.spec.id] = self._under_way.get(job.spec.id, 0) + 1
+        self._say()
+
+    def run(self, run: Run, epochs: int) -> None:
+        """A run has all that were asked for, or will have no more."""
+        self._under_way.pop(run.spec.id, None)
+        self.drop(epochs)
+
+    def drop(self, epochs: int) -> None:
+        """So many are not left any more."""
+        self._left -= epochs
+        self._say()
+
+    def _say(self) -> None:
+        self._tell(self._computed, max(0, self._left - sum(self._under_way.values())))
+
+
+def truncate(run: Run, epochs: int | None) -> Run:
+    """The run as it was after so many epochs, whatever became of it later."""
+    if epochs is None or len(run.epochs) < epochs:
+        return run
+    return replace(
+        run,
+        status="stopped",
+        epochs=run.epochs[:epochs],
+        seconds=run.seconds[:epochs],
+        error=None,
+    )
+
+
+def _better(tried: dict[int, Run], going: list[int], count: int, workload: Workload) -> list[int]:
+    """The trials that go on, so many at most: by validation, ties by their numbers. Those that
+    diverged or failed do not."""
+    able = [i for i in going if "validation" in reported_epoch(tried[i], workload)]
+    able.sort(key=lambda i: (trial_score(tried[i], workload), i))
+    return sorted(able[:count])
+
+
+def _winner(tried: dict[int, Run], workload: Workload) -> int:
+    """The trial that is raced: the best on validation of those that got furthest. Where all were
+    lost it is the first, what the optimizer starts from."""
+
+    def key(i: int) -> tuple[bool, int, tuple[float, float], int]:
+        lost = "validation" not in reported_epoch(tried[i], workload)
+        return lost, 0 if lost else -len(tried[i].epochs), trial_score(tried[i], workload), i
+
+    return min(tried, key=key)

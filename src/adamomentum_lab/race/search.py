@@ -1,0 +1,161 @@
+"""The trials of a tuning stage: the same number for every contender, from the same grids."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from adamomentum_lab.contender import LOGARITHMIC, TUNABLE, Contender
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.plugins import provided
+
+Search = Literal["grid", "random"]
+SEARCHES: tuple[Search, ...] = get_args(Search)
+Settings = dict[str, Any]
+Space = dict[str, tuple[Any, ...]]
+DECADES_OF_LR = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+"""What is searched where no plugin brings a grid."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A part of successive halving: so many trials train up to so many epochs."""
+
+    trials: int
+    epochs: int
+
+
+def rungs(count: int, epochs: int, halving: bool) -> tuple[Rung, ...]:
+    """All trials a quarter of the epochs, the better half of them one half, the better quarter all.
+
+    Parts are rounded up, so one trial at least reaches the end. Where a run is so short that a
+    quarter and a half of it are the same epoch, the better quarter goes on at once.
+    """
+    if not halving:
+        return (Rung(count, epochs),)
+    found = [Rung(-(-count // part), -(-epochs * part // 4)) for part in (1, 2, 4)]
+    return (found[0], *(b for a, b in itertools.pairwise(found) if b.epochs > a.epochs))
+
+
+def grid_of(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
+    """The values of each setting on a grid, by the plugin that brings one; one value is fixed."""
+    for space in provided("grids"):
+        found: Space = space(contender, grid, tune)
+        return found
+    if unknown := [name for name in tune if name != "lr"]:
+        raise LabError(f"no grid has values of {unknown[0]}; --tune lr is searched.")
+    return {"lr": DECADES_OF_LR} if "lr" in contender.defaults else {}
+
+
+def search_space(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
+    """What is searched for a contender, with the values of the grid; two or more of each."""
+    values = grid_of(contender, grid, tune)
+    return {name: values[name] for name in TUNABLE if len(values.get(name, ())) > 1}
+
+
+def trials(
+    contender: Contender,
+    grid: str | None,
+    base: Settings,
+    count: int,
+    search: Search = "grid",
+    tune: Collection[str] = (),
+) -> list[Settings]:
+    """The settings to try: those it starts from, then points of its space; what the grid holds
+    fixed is fixed in all of them. No two are the same; there are fewer than `count` only where
+    there are no more points.
+
+    `grid`: points of the grid as a Latin hypercube. Over the trials each setting runs
+    evenly through its values, in an order of its own that is the same for every contender.
+
+    `random`: log-uniform between the ends of the grid, or a choice of its values. Trial k of every
+    contender has the same quantile of each setting, however many trials there are.
+    """
+    if count < 1:
+        return []
+    values = grid_of(contender, grid, tune)
+    first = {name: tuple(of) if isinstance(of, list) else of for name, of in base.items()}
+    first |= {name: of[0] for name, of in values.items() if len(of) == 1}
+    choice = search_space(contender, grid, tune)
+    if search == "random":
+        return sample_random(first, choice, count)
+    return sample_grid(first, choice, count)
+
+
+def sample_grid(first: Settings, choice: Space, count: int) -> list[Settings]:
+    """A first point and others of the grid, spread as a Latin hypercube."""
+    points: list[Settings] = [dict(first) for _ in range(count - 1)]
+    for name, values in choice.items():
+        if name == "lr" and count <= len(values):  # too few for all: not the first one again
+            values = tuple(value for value in values if value != first.get(name)) or values
+        order = list(range(count - 1))
+        random.Random(name).shuffle(order)
+        for point, place in zip(points, order, strict=True):
+            point[name] = values[int((place + 0.5) / (count - 1) * len(values))]
+    found = [first]
+    for point in points:
+        nearest = point if point not in found else _nearest(point, choice, found)
+        if nearest is not None:
+            found.append(nearest)
+    return found
+
+
+def _nearest(point: Settings, choice: Space, taken: list[Settings]) -> Settings | None:
+    """The point of the grid nearest to one that is taken: as few settings changed as can be, the lr
+    last, and these by as little as can be."""
+    used = {_key(other, choice) for other in taken}
+    place = {name: values.index(point[name]) for name, values in choice.items()}
+
+    def distance(places: tuple[int, ...]) -> tuple[int, bool, float, tuple[int, ...]]:
+        steps = {name: abs(place[name] - i) for name, i in zip(choice, places, strict=True)}
+        part = sum(step / len(choice[name]) for name, step in steps.items())
+        return sum(map(bool, steps.values())), steps.get("lr", 0) > 0, part, places
+
+    free = (
+        places
+        for places in itertools.product(*(range(len(values)) for values in choice.values()))
+        if tuple(values[i] for values, i in zip(choice.values(), places, strict=True)) not in used
+    )
+    best = min(free, key=distance, default=None)
+    if best is None:
+        return None
+    return point | {name: choice[name][i] for name, i in zip(choice, best, strict=True)}
+
+
+def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
+    """A first point and others drawn between the ends of the grid."""
+    found, used = [first], {_key(first, choice)}
+    # How many points there are; a first one from outside the lists is one more.
+    points = math.inf
+    if not LOGARITHMIC & choice.keys():
+        points = len({*itertools.product(*choice.values())} | used)
+    for k in range(1, count):
+        if len(found) >= points:
+            break
+        source = {name: random.Random(f"{name} {k}") for name in choice}
+        while True:  # until it is new
+            point = first | {
+                name: _quantile(name, values, source[name].random())
+                for name, values in choice.items()
+            }
+            if _key(point, choice) not in used:
+                break
+        found.append(point)
+        used.add(_key(point, choice))
+    return found
+
+
+def _quantile(name: str, values: tuple[Any, ...], u: float) -> Any:
+    if name not in LOGARITHMIC:
+        return values[int(u * len(values))]
+    low, high = min(values), max(values)
+    # Four digits: what is printed is the value, and machines agree on it.
+    return float(f"{low * (high / low) ** u:.4g}")
+
+
+def _key(settings: Settings, names: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(settings[name] for name in names)

@@ -1,0 +1,171 @@
+"""Progress on standard error: bars on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from adamomentum_lab.report.terminal import settings_in_words
+
+if TYPE_CHECKING:
+    from adamomentum_lab.engine.store import Run
+    from adamomentum_lab.race.plan import Plan
+    from adamomentum_lab.workload import Workload
+
+
+T = TypeVar("T", bound="Display")
+
+
+def duration(seconds: float) -> str:
+    """About so long, in words."""
+    for unit, size, limit in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < limit:
+            return f"{max(1, round(seconds / size))} {unit}"
+    return f"{round(seconds / 86400)} days"
+
+
+class Display:
+    """A bar for each part of the work and one for the whole, and lines above them."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False)
+        self._bars: Progress | None = None
+        if self.console.is_terminal:
+            self._bars = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[note]}"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(elapsed_when_finished=False),
+                console=self.console,
+                expand=True,
+            )
+        self._tasks: dict[str, TaskID] = {}
+        self._total = self._done = 0
+        self._heard = 0.0
+
+    def begin(self, whole: str, total: int, parts: Mapping[str, int]) -> None:
+        """What is to be done: so many steps in all, and of each part."""
+        self._total = total
+        if self._bars is not None:
+            for name, size in (*parts.items(), (whole, total)):
+                self._tasks[name] = self._bars.add_task(name, total=size, note="", start=False)
+            self._whole = self._tasks[whole]
+            self._bars.start_task(self._whole)
+
+    def advance(self, line: str, part: str | None = None, note: str = "") -> None:
+        """One more is done. `line` says what, where there are no bars; `note` stands at the bar."""
+        self._done += 1
+        if self._bars is None:
+            self.console.print(f"[{self._done}/{self._total}] {line}", markup=False, soft_wrap=True)
+            return
+        self._bars.update(self._whole, completed=self._done)
+        if part is not None:
+            self._bars.start_task(self._tasks[part])
+            self._bars.update(self._tasks[part], advance=1, note=note)
+
+    def fewer(self, steps: int, part: str) -> None:
+        """So many of a part are not to be done after all."""
+        self._total -= steps
+        if self._bars is not None:
+            for task in (self._tasks[part], self._whole):
+                total = next(one.total for one in self._bars.tasks if one.id == task)
+                self._bars.update(task, total=(total or 0) - steps)
+
+    def at(self, step: float) -> None:
+        """How far the whole is, where steps are long; heard at most ten times a second."""
+        if self._bars is not None and (time.monotonic() - self._heard > 0.1 or step >= self._total):
+            self._heard = time.monotonic()
+            self._bars.update(self._whole, completed=step)
+
+    def already(self, steps: int) -> None:
+        """So many were done before."""
+        self._done = steps
+        self.at(steps)
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
+
+    def __enter__(self: T) -> T:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+
+class RaceDisplay(Display):
+    """A race: a bar for each contender, a line for each run, and how long the rest will take."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+        self._computed = self._left = 0
+        self._first_epoch: float | None = None
+        self._estimated: float | None = None
+
+    def start(self) -> None:
+        """Show the bars, once what stands above them is said."""
+        parts = {name: self._plan.runs_of(name) for name in self._plan.race.optimizers}
+        self.begin("all", sum(parts.values()), parts)
+
+    def on_run(self, stage: str, run: Run, workload: Workload) -> None:
+        """A run has ended. Of a trial, only validation is shown."""
+        from adamomentum_lab.selection import reported_epoch
+
+        split = "validation" if stage == "tuning" else "test"
+        score = reported_epoch(run, workload).get(split, {}).get(workload.metric)
+        result = f"{split} {score:.4g}" if score is not None else run.status
+        words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
+        line = f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
+        if run.status == "stopped":
+            line += f" after {len(run.epochs)} epochs"
+        self.advance(f"{line}{self._time_left()}", run.spec.optimizer, result)
+
+    def on_pace(self, computed: int, left: int) -> None:
+        """So many epochs were computed, and so many are left."""
+        if computed and self._first_epoch is None:  # without the time that workers need to start
+            self._first_epoch = time.monotonic()
+        self._computed, self._left = computed, left
+
+    def on_drop(self, optimizer: str, runs: int) -> None:
+        """So many runs of a contender are not to be done after all."""
+        self.fewer(runs, optimizer)
+
+    def _time_left(self) -> str:
+        """For the line of a run, now and then; the first time it is a line of its own."""
+        now = time.monotonic()
+        if self._first_epoch is None or self._computed < 2 or now - self._first_epoch < 2:
+            return ""
+        if self._estimated is not None and now - self._estimated < 30:
+            return ""
+        first, self._estimated = self._estimated is None, now
+        seconds = (now - self._first_epoch) / (self._computed - 1) * self._left
+        if not first:
+            return f" (about {duration(seconds)} left)"
+        if seconds > 5:
+            self.say(f"By the first runs, the rest will take about {duration(seconds)}.")
+        return ""

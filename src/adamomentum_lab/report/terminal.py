@@ -1,0 +1,197 @@
+"""What a terminal shows of a race: its plan before, its ranking after."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from adamomentum_lab import contenders
+from adamomentum_lab.words import counted, number, setting_order
+
+if TYPE_CHECKING:
+    from adamomentum_lab.engine.store import Run
+    from adamomentum_lab.race.judge import Row
+    from adamomentum_lab.race.plan import Plan
+    from adamomentum_lab.race.record import Result
+    from adamomentum_lab.stats.estimates import Estimate
+    from adamomentum_lab.workload import Workload
+
+
+def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:
+    """The lr, and what differs from the optimizer's defaults."""
+    defaults = contenders.get(optimizer).defaults
+    shown = [
+        f"{name.replace('_', ' ')} {number(value)}"
+        for name, value in sorted(settings.items(), key=lambda item: setting_order(item[0]))
+        if name == "lr" or not only_changed or _differs(value, defaults.get(name))
+    ]
+    return ", ".join(shown)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return list(value) != list(default) if isinstance(value, (list, tuple)) else value != default
+
+
+def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
+    if estimate is None or estimate.mean is None:
+        return ""
+    # Two digits of the uncertainty, and two decimals at least.
+    half = estimate.half
+    digits = 2 if not half else min(6, max(2, 1 - math.floor(math.log10(half))))
+    if half is None and abs(estimate.mean) < 1:
+        digits = 4
+    mean = f"{estimate.mean + 0.0:{'+' if sign else ''}.{digits}f}"
+    return mean if half is None else f"{mean} ± {half:.{digits}f}"
+
+
+def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
+    """The ranking, and the settings each was raced with."""
+    from adamomentum_lab.stats.comparisons import OURS
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("optimizer", no_wrap=True)
+    for heading in (f"test {workload.metric}", "difference", _target(workload), "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    lost = []
+    for row in rows:
+        to_target = row.epochs_to_target
+        reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
+        if 0 < row.reached < len(row.values):
+            reached += f" ({row.reached}/{len(row.values)})"
+        ms = row.machine.get("ms_per_update")
+        table.add_row(
+            str(row.rank),
+            _in_two(row.optimizer),
+            _plus_minus(row.score) or "-",
+            _plus_minus(row.difference, sign=True),
+            reached,
+            f"{ms:.2f}" if ms else "-",
+            style="bold" if row.difference is None and row.optimizer == OURS else None,
+        )
+        rest = row.values.count(None) - row.diverged - row.failed
+        for what, count in (
+            ("diverged", row.diverged),
+            ("failed", row.failed),
+            ("ended without a score", rest),
+        ):
+            if count:
+                lost.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
+    lost += [
+        f"{row.optimizer}: its lr is the {row.edge} of those tried; more trials may move it."
+        for row in rows
+        if row.edge
+    ]
+    settings = Table.grid(padding=(0, 2))
+    for row in rows:
+        settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
+    parts: list[RenderableType] = [table, *map(Text, lost), Text("Settings"), settings]
+    return Group(*parts)
+
+
+def statements(result: Result, width: int = 80) -> str:
+    """Who won, each comparison in a sentence, and what single changes did."""
+    parts = [result.headline]
+    compared = [f"- {row.comparison.sentence}" for row in result.rows if row.comparison is not None]
+    if compared:
+        parts += ["", *compared]
+    if result.effects:
+        parts += ["", "What the paper's changes do"]
+        for effect in result.effects:
+            what = effect.what[0].upper() + effect.what[1:]
+            words = f"- {what}. {effect.comparison.sentence} {effect.caveat}"
+            parts.append(words.rstrip())
+    return "\n".join(
+        textwrap.fill(
+            part,
+            width,
+            subsequent_indent="  " if part.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for part in parts
+    )
+
+
+def _in_two(name: str) -> str:
+    """A long name over two lines, for the sake of the numbers beside it."""
+    return name.replace("-", "-\n", 1) if len(name) > 15 else name
+
+
+def _target(workload: Workload) -> str:
+    return f"epochs to {workload.target:g}" if workload.target is not None else "epochs to target"
+
+
+def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
+    """What will be done, and what of it is done."""
+    lines = [plan.summary(), *plan.lines()]
+    if stored:
+        finished = sum(run.status in ("done", "diverged") for run in stored)
+        which = "trials" if plan.race.trials else "runs"
+        lines.append(
+            f"Of these {which}, {finished} are finished and {len(stored) - finished} begun "
+            f"already: {sum(len(run.epochs) for run in stored)} epochs."
+        )
+    if outdated:
+        lines.append(
+            f"{counted(outdated, 'stored run')} with these settings came from other code of the "
+            "workload or the optimizer, and will be repeated."
+        )
+    return lines
+
+
+def trial_lines(plan: Plan) -> list[str]:
+    """Every trial: what is searched, and what else differs from the defaults."""
+    lines = []
+    for name, start in plan.starts.items():
+        defaults, space = contenders.get(name).defaults, plan.spaces[name]
+        lines.append(name)
+        for i, settings in enumerate(plan.trials[name] or [start], 1):
+            shown = {
+                key: value
+                for key, value in settings.items()
+                if key == "lr" or key in space or value != defaults[key]
+            }
+            lines.append(f"  {i:>3}  {settings_in_words(shown, name, only_changed=False)}")
+    return lines
+
+
+def show_race(result: Result, folder: Path) -> None:
+    """Print who won, how sure that is, and where the rest is."""
+    from adamomentum_lab.stats.comparisons import OURS
+
+    race, workload = result.race, result.workload
+    out = Console(highlight=False)
+    out.print(ranking_table(result.rows, workload))
+    words = statements(result, width=min(80, out.width))
+    out.print(f"\n{words}", markup=False)
+    if all(value is None for row in result.rows for value in row.values):
+        out.print("Look at the loss, or at smaller learning rates.")
+    best = "larger" if workload.larger_is_better else "smaller"
+    reported = {
+        "validation": "at the epoch that was best on validation",
+        "last": "at the last epoch",
+        "test": "at the epoch that was best on test",
+    }[workload.selection]
+    mean = (
+        f"Mean over {race.seeds} seeds ± half a 95 % t-interval" if race.seeds > 1 else "One seed"
+    )
+    words = f"\n{mean}, {reported}; {best} is better. "
+    if OURS in race.optimizers and len(race.optimizers) > 1:
+        words += (
+            f"Differences are to {OURS}, paired by seed, and their intervals each for itself; the "
+            "sentences above are corrected for the number of comparisons. "
+        )
+    out.print(f"{words}All runs: {folder}", markup=False)
+    page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
+    out.print(f"A page of them: {page}", markup=False)
+    for caveat in result.caveats:
+        out.print(f"Note: {caveat}.", markup=False)

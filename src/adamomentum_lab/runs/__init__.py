@@ -1,1 +1,0 @@
-"""What a run is, where it is kept, and how many are executed."""

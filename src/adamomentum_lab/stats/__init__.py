@@ -1,0 +1,1 @@
+"""The mathematics of comparisons: numbers in, numbers out."""

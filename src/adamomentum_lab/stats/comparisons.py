@@ -1,0 +1,259 @@
+"""The comparison of two contenders, seed by seed. Knows no run and no workload."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy import optimize, special
+
+from adamomentum_lab.stats.estimates import Estimate, Scores, finite, unit_of
+from adamomentum_lab.stats.sentences import of_comparison
+
+Verdict = Literal["better", "worse", "no difference detected", "not comparable"]
+
+OURS = "adamomentum"
+"""Whom the others are compared with."""
+LEVEL = 0.05
+"""Chance of any false alarm in a family of comparisons."""
+POWER = 0.8
+"""Chance with which the difference that is called `missed` would have been seen."""
+FLIPS = 40
+"""Pairs up to which all sign flips are counted: beyond, the halves of 2^20 sums grow too large."""
+_ROUNDING = 1e-12
+"""Of a difference, relative to what was subtracted: less is the computer's, not the seed's."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One contender beside another, seed by seed."""
+
+    base: str
+    other: str
+    n: int
+    """Seeds that both finished."""
+    difference: Estimate
+    """Other minus base; positive is a larger metric, whether that is better or not."""
+    comparisons: int
+    """How many the correction is for, those without a test included."""
+    test: Literal["paired t", "sign flips"] | None
+    """Which gave p. Where all differences are the same there is no t, and signs are flipped."""
+    p: float | None
+    """Two-sided; None without a test."""
+    p_holm: float | None
+    """After Holm's correction: with 0.05 or less there is a difference."""
+    effect: float | None
+    """Hedges' g of the differences: their mean over their standard deviation (d_z), times the exact
+    small-sample factor of Hedges 1981. None with fewer than three pairs or no variation."""
+    permutation: float | None
+    """p of the exact sign-flip test of the mean, two-sided and uncorrected."""
+    permutation_holm: float | None
+    permutation_note: str | None
+    """Why there is no permutation test, where there is none."""
+    missed: float | None
+    """The true difference that would have been seen with 80 % power by a paired t-test at 0.05 over
+    the number of comparisons, if differences vary from seed to seed as they did."""
+    verdict: Verdict
+    """Of the other beside the base."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two contenders and their scores by seed."""
+
+    base: str
+    other: str
+    base_scores: Scores
+    other_scores: Scores
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down correction (1979), in the order of the ps: none is above its level by chance
+    more often than that level, however they depend on each other."""
+    adjusted = [0.0] * len(ps)
+    largest = 0.0
+    for rank, i in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def sign_flips(differences: Sequence[float]) -> float:
+    """Exact two-sided p of the mean of paired differences.
+
+    If nothing distinguishes the two of a pair, each difference might as well have had the other
+    sign: p is the share of all 2^n choices of signs whose mean is as far from 0, or farther.
+    """
+    n = len(differences)
+    if not 1 <= n <= FLIPS:
+        raise ValueError(f"sign flips of {n} differences cannot be counted, but of 1 to {FLIPS}.")
+    size = sum(map(abs, differences))
+    least = abs(math.fsum(differences)) - _ROUNDING * size
+    if least <= 0:
+        return 1.0
+    # All 2^n sums would not fit: those of both halves do, and are counted against each other.
+    one, two = (np.zeros(1), np.zeros(1))
+    for i, value in enumerate(differences):
+        if i % 2:
+            one = np.concatenate([one - value, one + value])
+        else:
+            two = np.concatenate([two - value, two + value])
+    two.sort()
+    above = len(two) * len(one) - int(np.searchsorted(two, least - one).sum())
+    return 2.0 ** (1 - n) * above  # as many lie below: the sums are symmetric
+
+
+@functools.cache
+def detectable(n: int, level: float, power: float = POWER) -> float:
+    """The true mean of n differences, in their standard deviations, that a two-sided t-test at a
+    level finds with this power, on its right side. From the noncentral t distribution."""
+    if n < 2:
+        raise ValueError(f"{n} pairs have no t-test; it needs two.")
+    critical = float(-special.stdtrit(n - 1, level / 2))
+
+    def excess(shift: float) -> float:
+        return 1.0 - float(special.nctdtr(n - 1, shift, critical)) - power
+
+    high = critical
+    while excess(high) < 0:
+        high *= 2
+    shift: float = optimize.brentq(excess, 0.0, high)
+    return shift / math.sqrt(n)
+
+
+def compare(
+    ours: Scores,
+    others: Mapping[str, Scores],
+    metric: str,
+    larger_is_better: bool,
+    name: str = OURS,
+) -> list[Comparison]:
+    """Each of the others beside ours, with Holm's correction over them all.
+
+    `metric` is how sentences call it, such as "test accuracy".
+    """
+    pairs = [Pair(name, other, ours, scores) for other, scores in others.items()]
+    return compare_pairs(pairs, metric, larger_is_better)
+
+
+def compare_pairs(
+    pairs: Sequence[Pair], metric: str, larger_is_better: bool, of: int | None = None
+) -> list[Comparison]:
+    """Every pair, with Holm's correction over them all, or over `of`, if they were chosen of more
+    by what they scored.
+
+    A pair that cannot be tested counts in the correction all the same: whether it can is known only
+    from the runs.
+    """
+    comparisons = max(len(pairs), of or 0)
+    found = [_tested(pair, comparisons) for pair in pairs]
+    rest = [1.0] * (comparisons - len(pairs))
+    adjusted = holm([1.0 if c.p is None else c.p for c in found] + rest)
+    flipped = holm([1.0 if c.permutation is None else c.permutation for c in found] + rest)
+    better = 1 if larger_is_better else -1
+    told = []
+    for c, p_holm, flips, pair in zip(found, adjusted, flipped, pairs, strict=False):
+        if c.p is not None:
+            verdict: Verdict = "no difference detected"
+            if p_holm <= LEVEL:
+                verdict = "better" if better * (c.difference.mean or 0.0) > 0 else "worse"
+            c = replace(c, p_holm=p_holm, verdict=verdict)
+        if c.permutation is not None:
+            c = replace(c, permutation_holm=flips)
+        lost = tuple(
+            sum(score is None for score in finite(scores))
+            for scores in (pair.base_scores, pair.other_scores)
+        )
+        sentence = of_comparison(c, metric, len(pair.base_scores), lost[0], lost[1])
+        told.append(replace(c, sentence=sentence))
+    return told
+
+
+def _tested(pair: Pair, comparisons: int) -> Comparison:
+    """A pair before the correction, and before it is put into words."""
+    if len(pair.base_scores) != len(pair.other_scores):
+        raise ValueError(
+            f"{pair.base} has {len(pair.base_scores)} seeds and {pair.other} "
+            f"{len(pair.other_scores)}; both need the same."
+        )
+    both = [
+        (a, b)
+        for a, b in zip(finite(pair.base_scores), finite(pair.other_scores), strict=True)
+        if a is not None and b is not None
+    ]
+    unit = unit_of(value for two in both for value in two)
+    differences = [b / unit - a / unit for a, b in both]
+    n = len(differences)
+    rounding = _ROUNDING * max((abs(value) / unit for two in both for value in two), default=0.0)
+    same = n > 0 and max(differences) - min(differences) <= rounding
+    if same:
+        mean = statistics.fmean(differences)
+        mean = 0.0 if abs(mean) <= rounding else mean
+        differences = [mean] * n
+    compared = Comparison(
+        base=pair.base,
+        other=pair.other,
+        n=n,
+        difference=_in_units(Estimate.of(differences), unit, same),
+        comparisons=comparisons,
+        test=None,
+        p=None,
+        p_holm=None,
+        effect=None,
+        permutation=None,
+        permutation_holm=None,
+        permutation_note="nothing was tested",
+        missed=None,
+        verdict="not comparable",
+        sentence="",
+    )
+    if n < 2 or n < len(pair.base_scores):
+        # Runs are not lost by chance: those that are left flatter whoever lost them.
+        return compared
+    flips, note = _permutation(differences, comparisons)
+    compared = replace(compared, permutation=flips, permutation_note=note)
+    if same:
+        # No choice of signs but theirs and its opposite is as far from 0.
+        p = 2.0 ** (1 - n) if differences[0] else 1.0
+        return replace(compared, test="sign flips", p=p)
+    mean = statistics.fmean(differences)
+    deviation = math.sqrt(math.fsum((d - mean) ** 2 for d in differences) / (n - 1))
+    p = 2 * float(special.stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
+    return replace(
+        compared,
+        test="paired t",
+        p=p,
+        effect=_factor(n - 1) * mean / deviation if n > 2 else None,
+        missed=unit * detectable(n, LEVEL / comparisons) * deviation,
+    )
+
+
+def _in_units(estimate: Estimate, unit: float, same: bool) -> Estimate:
+    """The estimate times its unit; without an interval where all values are the same, for it would
+    have no width and deny the chance that the test allows for."""
+    mean = None if estimate.mean is None else unit * estimate.mean
+    half = None if estimate.half is None or (same and mean) else unit * estimate.half
+    return Estimate(mean, half, estimate.n)
+
+
+def _permutation(differences: list[float], comparisons: int) -> tuple[float | None, str | None]:
+    n = len(differences)
+    if n > FLIPS:
+        return None, f"all sign flips are counted up to {FLIPS} seeds"
+    least = 2.0 ** (1 - n)
+    if least * comparisons <= LEVEL:
+        return sign_flips(differences), None
+    times = f" times {comparisons} comparisons" if comparisons > 1 else ""
+    return None, f"with {n} seeds its smallest p, {least:.2g}{times}, is above {LEVEL}"
+
+
+def _factor(freedom: int) -> float:
+    """Hedges' J, exactly: the d of few values is too large on average, by 1 / J."""
+    log = special.gammaln(freedom / 2) - special.gammaln((freedom - 1) / 2)
+    return math.exp(float(log)) / math.sqrt(freedom / 2)

@@ -1,0 +1,62 @@
+"""Learning curves over seeds, from runs as race.json has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from adamomentum_lab.stats.estimates import Estimate
+
+Run = dict[str, Any]
+Values = list[float | None]
+
+
+def measured(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """The splits and metrics that were recorded, in the order of their first appearance."""
+    found = {
+        (split, metric): None
+        for run in runs
+        for record in run["epochs"]
+        for split, scores in record.items()
+        if split in ("train", "validation", "test")
+        for metric in scores
+    }
+    return list(found)
+
+
+def values(run: Run, split: str, metric: str, carried: bool = False) -> Values:
+    """One value for each epoch of a run, None where there is none.
+
+    With `carried`, an epoch that did not read the split has the last value before it: under `fair`,
+    test is read only where validation is the best so far, and this is what would be reported of the
+    run until here.
+    """
+    found: Values = []
+    for record in run["epochs"]:
+        value = record.get(split, {}).get(metric)
+        found.append(found[-1] if carried and split not in record and found else value)
+    return found
+
+
+def band(columns: Sequence[Values]) -> dict[str, Values]:
+    """Mean and 95 % t-interval at each epoch.
+
+    It ends where the first run does: a mean over those that are left would improve by losing the
+    others.
+    """
+    mean, low, high = list[float | None](), list[float | None](), list[float | None]()
+    for now in zip(*columns, strict=False):
+        known = [value for value in now if value is not None]
+        estimate = Estimate.of(known) if len(known) == len(now) else Estimate.of([])
+        half = estimate.half
+        mean.append(estimate.mean)
+        low.append(None if half is None or estimate.mean is None else estimate.mean - half)
+        high.append(None if half is None or estimate.mean is None else estimate.mean + half)
+    return {"mean": mean, "low": low, "high": high}
+
+
+def clock(runs: Sequence[Run]) -> list[float]:
+    """Seconds of training until the end of each epoch, the mean over runs."""
+    times = [list(accumulate(run["machine"].get("epoch_seconds", ()))) for run in runs]
+    return [sum(now) / len(now) for now in zip(*times, strict=False)]

@@ -1,0 +1,51 @@
+"""One CPU in the terms of Lightning Fabric: the part of Fabric that the loops use, without its
+import, which takes longer than many runs."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+T = TypeVar("T")
+
+
+class Plain:
+    """The CPU, float32, one process. Nothing is wrapped and nothing is moved."""
+
+    device = torch.device("cpu")
+    world_size = 1
+    global_rank = 0
+    is_global_zero = True
+
+    def setup_module(self, module: nn.Module) -> nn.Module:
+        """The network."""
+        return module
+
+    def setup_optimizers(self, optimizer: Optimizer) -> Optimizer:
+        """The optimizer."""
+        return optimizer
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Gradients of a loss."""
+        torch.autograd.backward(loss)
+
+    def clip_gradients(
+        self, module: nn.Module, optimizer: Optimizer, max_norm: float, error_if_nonfinite: bool
+    ) -> None:
+        """Scale all gradients together to a norm of at most `max_norm`."""
+        del optimizer
+        nn.utils.clip_grad_norm_(
+            module.parameters(), max_norm, error_if_nonfinite=error_if_nonfinite
+        )
+
+    def to_device(self, value: T) -> T:
+        """What is here already."""
+        return value
+
+    all_reduce = broadcast = to_device
+
+    def barrier(self) -> None:
+        """Nobody is waited for."""

@@ -1,0 +1,62 @@
+"""Numbers and lists as people write them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+
+def number(value: Any) -> str:
+    """A setting as people write it."""
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(map(number, value)) + ")"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    text = f"{value:g}"
+    return text.replace("e-0", "e-").replace("e+0", "e+")
+
+
+def setting_order(name: str) -> tuple[bool, bool, str]:
+    """Where among settings one stands: lr first, then weight decay and eps, then the rest."""
+    return name not in ("lr", "weight_decay", "eps"), name != "lr", name
+
+
+def decimals(uncertainty: float | None) -> int | None:
+    """Digits after the point that give two of the uncertainty; None where that is out of hand."""
+    if not uncertainty or not math.isfinite(uncertainty):
+        return None
+    digits = 1 - math.floor(math.log10(uncertainty))
+    return max(0, digits) if -5 <= digits <= 7 else None
+
+
+def amount(value: float, uncertainty: float | None) -> str:
+    """A number with the digits that its uncertainty leaves it."""
+    digits = decimals(uncertainty)
+    text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
+    if digits is not None and float(text) == 0:
+        return text.removeprefix("-")
+    return text
+
+
+def probability(p: float, level: float = 0.05) -> str:
+    """Such as `p = 0.012`; never rounded across the level."""
+    if p < 0.001:
+        return "p < 0.001"
+    for digits in range(2, 17):
+        text = f"{p:.{digits}g}"
+        if (float(text) <= level) == (p <= level):
+            break
+    return f"p = {text}"
+
+
+def listed(names: Sequence[str], word: str = "and") -> str:
+    """Such as `a, b and c`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Such as `1 seed`, `2 seeds`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,1 @@
+"""What the paper claims, judged by records of what was measured."""

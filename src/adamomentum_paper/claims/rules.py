@@ -1,0 +1,445 @@
+"""From records to verdicts: pure functions, each of a race as its record holds it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from scipy import special
+
+from adamomentum_lab.race.sensitivity import WITHIN
+from adamomentum_lab.stats.comparisons import LEVEL, Pair, compare, compare_pairs, holm
+from adamomentum_lab.words import amount, counted, listed
+
+Race = dict[str, Any]
+Verdict = Literal["seen", "seen in part", "not seen", "undecided", "not tested"]
+
+OURS = "adamomentum"
+MARGIN = 0.5
+"""Points of accuracy within which one is as good as another: our choice, about half of what
+separates Adam from SGDM in the paper's table of CIFAR-10."""
+STEP = 1.0
+"""Decades of lr between points of the paper's grid: what is closer cannot be told apart."""
+DEFAULT = {"lr": 1e-3, "betas": [0.9, 0.999]}
+"""What the paper calls the default of adaptive methods (section 5.2)."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and what it comes from in words."""
+
+    verdict: Verdict
+    found: str
+
+
+def better_than(race: Race, names: Sequence[str]) -> Judged:
+    """Whether AdaMomentum is better than each of these, by the comparisons of the ranking."""
+    ours = _row(race, OURS)
+    if ours is None:
+        return Judged("not tested", "AdaMomentum was not raced.")
+    found = [row["comparison"] for row in race["ranking"] if row["optimizer"] in names]
+    score = f"{OURS} {estimate(ours['score'])} test {race['workload']['metric']}."
+    verdict, words = _beside(found, names)
+    return Judged(verdict, f"{score} {words}")
+
+
+def as_good_as(race: Race, name: str, margin: float = MARGIN) -> Judged:
+    """Whether AdaMomentum is at most `margin` points of the metric worse than another, by the 95 %
+    interval of their difference."""
+    ours, other = _row(race, OURS), _row(race, name)
+    if ours is None or other is None:
+        return Judged("not tested", f"{OURS if ours is None else name} was not raced.")
+    c = other["comparison"]
+    scores = f"{OURS} {estimate(ours['score'])}, {name} {estimate(other['score'])} test "
+    scores += f"{race['workload']['metric']}. "
+    mean, half = c["difference"]["mean"], c["difference"]["half"]
+    if c["verdict"] == "not comparable" or half is None:
+        return Judged("undecided", f"{scores}They cannot be compared: {_why(c)}.")
+    sign = 1 if race["workload"]["larger_is_better"] else -1
+    lag = sign * mean + half  # how far ahead of ours the other may be
+    words = f"{scores}{name} minus {OURS}: {interval(mean, half)}"
+    if lag <= margin:
+        return Judged("seen", f"{words}, nowhere {margin:g} ahead.")
+    if c["verdict"] == "better":
+        return Judged("not seen", f"{words}.")
+    return Judged("undecided", f"{words}: {margin:g} and more ahead is not excluded.")
+
+
+def least_varied(race: Race, names: Sequence[str]) -> Judged:
+    """Whether AdaMomentum's scores vary less from seed to seed than each of these's: by Pitman and
+    Morgan's test of two variances of paired scores, with Holm's correction."""
+    rows = {row["optimizer"]: row for row in race["ranking"]}
+    raced = [name for name in names if name in rows]
+    if OURS not in rows or not raced:
+        return Judged("not tested", "It was not raced beside any of them.")
+    spreads = {name: _spread(rows[name]["values"]) for name in (OURS, *raced)}
+    words = ", ".join(f"{name} {_spread_text(spread)}" for name, spread in spreads.items())
+    ps = [_pitman_morgan(rows[OURS]["values"], rows[name]["values"]) for name in raced]
+    less: list[str] = []
+    more: list[str] = []
+    for name, p in zip(raced, holm([1.0 if p is None else p for p in ps]), strict=True):
+        mine, its = spreads[OURS], spreads[name]
+        if p <= LEVEL and mine is not None and its is not None:
+            (less if mine < its else more).append(name)
+    told = f"Standard deviations over seeds: {words}. Detected as smaller than of "
+    told += f"{listed(less) or 'none'}, as larger than of {listed(more) or 'none'}."
+    if more:
+        return Judged("not seen", told)
+    if len(less) == len(names):
+        return Judged("seen", told)
+    return Judged("seen in part" if less else "undecided", told)
+
+
+def faster_than(race: Race, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
+    """Whether AdaMomentum needs fewer epochs to the workload's target than each of these, and than
+    more than half of `most`.
+
+    A run that ended without it counts as one epoch more than it had, so that differences are rather
+    too small.
+    """
+    problem = race["workload"]
+    if problem["target"] is None:
+        return Judged("not tested", "The workload has no target.")
+    raced = [row["optimizer"] for row in race["ranking"]]
+    if OURS not in raced:
+        return Judged("not tested", "AdaMomentum was not raced.")
+    epochs = {name: _epochs_to_target(race, name) for name in raced}
+    mine = epochs.pop(OURS)
+    what = f"epochs to {problem['target']:g} {problem['metric']}"
+    named = (*names, *most)
+    found = [  # corrected for all that were raced
+        asdict(c) for c in compare(mine, epochs, what, larger_is_better=False) if c.other in named
+    ]
+    ended = [value for value in mine if value is not None]
+    reached = sum(value <= problem["epochs"] for value in ended)
+    mean = f"{statistics.fmean(ended):.1f}" if ended else "no"
+    verdict, words = _beside(found, named, "Faster", "Slower")
+    if most and verdict != "not tested":
+        verdict = _than_most(found, names, most)
+    told = f"{OURS} {mean} {what}, reached by {reached} of {counted(len(mine), 'run')}."
+    return Judged(verdict, f"{told} {words}")
+
+
+def _than_most(
+    found: Sequence[dict[str, Any]], names: Sequence[str], most: Sequence[str]
+) -> Verdict:
+    """Whether all of these, and more than half of `most`, are worse."""
+    worse = {c["other"] for c in found if c["verdict"] == "worse"}
+    better = {c["other"] for c in found if c["verdict"] == "better"}
+    if better & set(names) or 2 * len(better & set(most)) > len(most):
+        return "not seen"
+    if worse >= set(names) and 2 * len(worse & set(most)) > len(most):
+        return "seen"
+    return "seen in part" if worse else "undecided"
+
+
+def default_works(race: Race) -> Judged:
+    """Whether the default comes within 2 % of the best of AdaMomentum's trials, on validation."""
+    problem = race["workload"]
+    own = race.get("tuning", {"contenders": {}})["contenders"].get(OURS)
+    if own is None:
+        return Judged("not tested", "AdaMomentum was not tuned.")
+    trial = next((t for t in own["trials"] if DEFAULT.items() <= t["settings"].items()), None)
+    if trial is None:
+        return Judged("not tested", "No trial had the paper's default lr and betas.")
+    chosen = own["trials"][own["chosen"] - 1]
+    if trial["status"] == "stopped" and trial["epochs"] < chosen["epochs"]:
+        return Judged(
+            "not tested",
+            f"Halving stopped the default after {trial['epochs']} of {chosen['epochs']} epochs.",
+        )
+    best = (chosen["validation"] or {}).get(problem["metric"])
+    score = (trial["validation"] or {}).get(problem["metric"])
+    if best is None:
+        return Judged("undecided", "No trial ended with a score.")
+    if score is None:
+        return Judged("not seen", "The default's run was lost.")
+    near = abs(score - best) <= WITHIN * abs(best)
+    return Judged(
+        "seen" if near else "not seen",
+        f"Default {score:.4g}, best of {counted(len(own['trials']), 'trial')} {best:.4g} "
+        f"validation {problem['metric']}, one seed.",
+    )
+
+
+def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
+    """Whether more decades of lr are good for AdaMomentum than for these, in the middle of them, by
+    a step of the grid."""
+    found = {row["optimizer"]: row["sensitivity"] for row in race["ranking"] if row["sensitivity"]}
+    asked = {name: one for name, one in found.items() if name in (OURS, *names)}
+    if OURS not in asked or len(asked) < 2:
+        return Judged("not tested", "There are no trials to tell it from.")
+    untold = [one["note"] for one in asked.values() if one["note"] and not _none_good(one)]
+    if untold:
+        return Judged("not tested", f"It cannot be told: {untold[0]}.")
+    decades = {name: one["decades"] or 0.0 for name, one in asked.items()}
+    mine = decades.pop(OURS)
+    others = list(decades.values())
+    middle = statistics.median(others)
+    words = (
+        f"Decades of lr within {WITHIN:.0%} of the best of all: {OURS} {mine:.1f}, median of "
+        f"{len(others)} others {middle:.1f}, most {max(others):.1f}; one seed"
+    )
+    if abs(mine - middle) < STEP:
+        return Judged("undecided", f"{words}.")
+    return Judged("seen" if mine > middle else "not seen", f"{words}.")
+
+
+def _none_good(sensitivity: dict[str, Any]) -> bool:
+    """Whether learning rates were tried, and none was good."""
+    return str(sensitivity["note"]).startswith("no learning rate came within")
+
+
+def effect(race: Race, before: str, after: str) -> Judged:
+    """Whether a change of the paper helps, by the contenders without it and with it."""
+    for one in race.get("effects", ()):
+        c = one["comparison"]
+        if (c["base"], c["other"]) == (before, after):
+            verdict: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
+            return Judged(
+                verdict.get(c["verdict"], "undecided"), f"{c['sentence']} {one['caveat']}".strip()
+            )
+    return Judged("not tested", f"{before} was not raced beside {after}.")
+
+
+def theory(record: dict[str, Any], statement: str) -> Judged:
+    """What was found of a statement, which is named by how it begins."""
+    verdicts: dict[str, Verdict] = {
+        "holds": "seen",
+        "holds only when": "seen in part",
+        "does not hold": "not seen",
+    }
+    for one in record["findings"]:
+        if one["statement"].startswith(statement):
+            word = one["word"].capitalize()
+            return Judged(verdicts[one["word"]], f"{word}: {one['found']}")
+    return Judged("not tested", "The record does not have it.")
+
+
+def memory(state: dict[str, float]) -> Judged:
+    """Whether the state of AdaMomentum is no larger than Adam's."""
+    words = ", ".join(f"{name} {size:g}" for name, size in state.items())
+    return Judged(
+        "seen" if state[OURS] <= state["adam"] else "not seen",
+        f"Bytes of state for each float32 parameter: {words}.",
+    )
+
+
+def together(judged: dict[str, Judged]) -> Judged:
+    """One verdict over several workloads. Only what is seen on all is seen."""
+    verdicts = {name: one.verdict for name, one in judged.items()}
+    tested = [verdict for verdict in verdicts.values() if verdict != "not tested"]
+    words = [f"{name}: {one.found}" for name, one in judged.items() if one.verdict != "not tested"]
+    missing = [name for name, verdict in verdicts.items() if verdict == "not tested"]
+    if not tested:
+        return Judged("not tested", "")
+    if missing:
+        words.append(f"Not tested: {listed(missing)}.")
+    told = " ".join(words)
+    if set(verdicts.values()) == {"seen"}:
+        return Judged("seen", told)
+    if "seen" in tested or "seen in part" in tested:
+        return Judged("seen in part", told)
+    return Judged("not seen" if "not seen" in tested else "undecided", told)
+
+
+def lr_effect(race: Race) -> tuple[str, list[str]] | None:
+    """Whether a lead over Adam is one of the learning rate, and the comparisons in sentences.
+
+    None where adam, adam-translated and AdaMomentum were not all raced. Where lr was tuned,
+    adam-translated is Adam too, with another grid of lr: a lead must be one over both.
+    """
+    rows = {row["optimizer"]: row["values"] for row in race["ranking"]}
+    if not rows.keys() >= {"adam", "adam-translated", OURS}:
+        return None
+    two = (("adam", OURS), ("adam", "adam-translated"), ("adam-translated", OURS))
+    pairs = [Pair(a, b, rows[a], rows[b]) for a, b in two]
+    problem = race["workload"]
+    found = compare_pairs(pairs, f"test {problem['metric']}", problem["larger_is_better"])
+    lead, longer, more = (c.verdict for c in found)
+    tuned = bool(race["spec"]["trials"])
+    if lead == "worse" or (tuned and more == "worse"):
+        answer = "There is no lead: Adam is ahead."
+    elif tuned and lead == more == "better":
+        answer = "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid."
+    elif tuned:
+        answer = "Undecided: no lead over Adam with a tuned lr was detected on both grids."
+    elif lead != "better":
+        answer = "Undecided: no lead over Adam was detected."
+    elif more == "better":
+        answer = "No: AdaMomentum is ahead of Adam at the translated lr too."
+    elif more == "worse":
+        answer = "Yes, and more: Adam at the translated lr is ahead of AdaMomentum."
+    elif longer == "better" and more == "no difference detected":
+        answer = (
+            "As far as can be seen, yes: at the translated lr Adam is ahead of Adam too, and no "
+            "difference between that and AdaMomentum was detected."
+        )
+    else:
+        answer = "Undecided: there is a lead, but what Adam does at the translated lr is not clear."
+    return answer, [c.sentence for c in found if not (tuned and c is found[1])]
+
+
+def flatter_than(record: dict[str, Any], name: str) -> Judged:
+    """Whether AdaMomentum's solutions are flatter than another's, by every measure of a landscape:
+    each by its own 95 % interval over the seeds."""
+    found = {
+        one["measure"]: one
+        for one in record["comparisons"]
+        if (one["first"], one["other"]) == (OURS, name)  # one group of each
+    }
+    if not found:
+        return Judged("not tested", f"{OURS} and {name} were not compared.")
+    loss = found.pop("loss")
+    words = [
+        f"{record['measures'][measure]} {_gap(one['difference'])} ({one['verdict']})"
+        for measure, one in found.items()
+    ]
+    seeds = loss["difference"]["n"]
+    told = (
+        f"{OURS} minus {name}, {counted(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
+        f"solutions: {_gap(loss['difference'])} ({loss['verdict']})."
+    )
+    verdicts = {one["verdict"] for one in found.values()}
+    if "sharper" in verdicts:
+        return Judged("undecided" if "flatter" in verdicts else "not seen", told)
+    if "flatter" in verdicts and loss["verdict"] == "lower":
+        return Judged("undecided", f"{told} It may be no more than how far each was trained.")
+    if verdicts == {"flatter"}:
+        return Judged("seen", told)
+    return Judged("seen in part" if "flatter" in verdicts else "undecided", told)
+
+
+def _gap(value: dict[str, Any]) -> str:
+    if value["mean"] is None or value["half"] is None:
+        return "no interval"
+    return interval(value["mean"], value["half"])
+
+
+def estimate(value: dict[str, Any]) -> str:
+    """Such as `97.32 ± 0.21 (n = 5)`."""
+    if value["mean"] is None:
+        return "no score"
+    half = value["half"]
+    text = amount(value["mean"], half)
+    return f"{text} ± {amount(half, half)} (n = {value['n']})" if half is not None else text
+
+
+def interval(mean: float, half: float) -> str:
+    """Such as `-0.10 (-0.43 to 0.23)`."""
+    low, high = amount(mean - half, half), amount(mean + half, half)
+    return f"{amount(mean, half)} ({low} to {high})"
+
+
+def _beside(
+    found: Iterable[dict[str, Any]], names: Sequence[str], more: str = "Better", less: str = "Worse"
+) -> tuple[Verdict, str]:
+    """One verdict on being better than all of them, and a sentence for each outcome."""
+    by_verdict: dict[str, list[dict[str, Any]]] = {}
+    for c in found:
+        by_verdict.setdefault(c["verdict"], []).append(c)
+    worse, better = by_verdict.get("worse", []), by_verdict.get("better", [])
+    same, lost = by_verdict.get("no difference detected", []), by_verdict.get("not comparable", [])
+    raced = [c["other"] for c in (*worse, *better, *same, *lost)]
+    missing = [name for name in names if name not in raced]
+    if not raced:
+        return "not tested", f"Not raced: {listed(missing)}."
+    words = []
+    if worse:
+        words.append(f"{more} than {listed([_by(c) for c in worse])}.")
+    if better:
+        words.append(f"{less} than {listed([_by(c) for c in better])}.")
+    if same:
+        told = listed([_undetected(c) for c in same])
+        words.append(f"No difference detected to {told}.")
+    if lost:
+        words.append("; ".join(f"{c['other']} cannot be compared: {_why(c)}" for c in lost) + ".")
+    if missing:
+        words.append(f"Not raced: {listed(missing)}.")
+    text = " ".join(words)
+    if better:
+        return "not seen", text
+    if worse:
+        return "seen" if len(worse) == len(names) else "seen in part", text
+    return "undecided", text
+
+
+def _by(c: dict[str, Any]) -> str:
+    """Such as `adam by 0.52 (0.20 to 0.84)`."""
+    mean, half = c["difference"]["mean"], c["difference"]["half"]
+    if not half:
+        return f"{c['other']} by {abs(mean):.3g}"
+    low, high = sorted([abs(mean - half), abs(mean + half)])
+    return (
+        f"{c['other']} by {amount(abs(mean), half)} ({amount(low, half)} to {amount(high, half)})"
+    )
+
+
+def _undetected(c: dict[str, Any]) -> str:
+    """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
+    mean, half, missed = c["difference"]["mean"], c["difference"]["half"], c["missed"]
+    if not half:
+        return f"{c['other']} ({mean:.3g} with every seed)"
+    could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
+    return f"{c['other']} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
+
+
+def _why(c: dict[str, Any]) -> str:
+    if c["n"] == 1 and "one seed" in c["sentence"]:
+        return "one seed"
+    same = c["test"] == "sign flips"
+    return "every seed has the same difference" if same else "runs were lost"
+
+
+def _row(race: Race, name: str) -> dict[str, Any] | None:
+    return next((row for row in race["ranking"] if row["optimizer"] == name), None)
+
+
+def _epochs_to_target(race: Race, name: str) -> list[float | None]:
+    """By seed; None of a run that diverged or failed."""
+    problem = race["workload"]
+    split = "validation" if problem["selection"] == "validation" else "test"
+    sign = 1 if problem["larger_is_better"] else -1
+    runs = [
+        run for run in race["runs"] if run["stage"] == "final" and run["spec"]["optimizer"] == name
+    ]
+    found: list[float | None] = []
+    for run in sorted(runs, key=lambda run: int(run["spec"]["seed"])):
+        reached = [
+            float(record["epoch"])
+            for record in run["epochs"]
+            if (score := record[split][problem["metric"]]) is not None
+            and sign * score >= sign * problem["target"]
+        ]
+        never = problem["epochs"] + 1.0
+        found.append(min(reached, default=never) if run["status"] == "done" else None)
+    return found
+
+
+def _spread(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.stdev(known) if len(known) == len(values) > 1 else None
+
+
+def _spread_text(spread: float | None) -> str:
+    return f"{spread:.2g}" if spread is not None else "none (runs lost, or one seed)"
+
+
+def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> float | None:
+    """Two-sided p that two paired scores vary alike: their sum and difference then are not
+    correlated (Pitman 1939, Morgan 1939). None with a lost run, or fewer than three."""
+    pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
+    n = len(pairs)
+    if n < 3 or n < len(a):
+        return None
+    sums, gaps = [x + y for x, y in pairs], [x - y for x, y in pairs]
+    if min(statistics.stdev(sums), statistics.stdev(gaps)) == 0:
+        return None
+    r = statistics.correlation(sums, gaps)
+    if 1 - r * r <= 0:
+        return 0.0
+    t = abs(r) * math.sqrt((n - 2) / (1 - r * r))
+    return float(2 * special.stdtr(n - 2, -t))

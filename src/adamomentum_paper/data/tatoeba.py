@@ -1,0 +1,81 @@
+"""Sentence pairs of Tatoeba (selection of manythings.org), or of any file of such pairs."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from adamomentum_lab.errors import LabError
+from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.parallel import Text
+from adamomentum_paper.data.sets import DataSet, Download, Layout
+
+_FOLDER, _FILE = "tatoeba-de-en", "deu.txt"
+_SHA256 = "a79c90b3cd3102decffa49cc00fb6f20023974f2ae5c4782515bebe133fcc07b"
+DATASET = DataSet(
+    name="tatoeba",
+    summary="169,813 short sentences in English and German (manythings.org, 2018-05-13)",
+    layouts=(Layout(_FOLDER, {_FILE: _SHA256}),),
+    terms="CC BY 2.0: www.manythings.org/anki and tatoeba.org",
+    downloads=(
+        Download(
+            "https://raw.githubusercontent.com/rioyshky/translation/"
+            "de48b7027f7318d77010a6e08ed928c10748c23d/deu-eng.zip",
+            "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28",
+            4_012_023,
+            _FOLDER,
+        ),
+    ),
+)
+
+
+def tatoeba(folder: Path | None = None) -> Text:
+    """All pairs, German and English, in order of the length of the English."""
+    file = (folder or root()) / _FOLDER / _FILE
+    return _pairs(checked(file, _SHA256, DATASET.source()).decode(), str(file))
+
+
+def tab_separated(file: Path) -> Text:
+    """The pairs of a file with a translation, a tab and a sentence on each line.
+
+    That is manythings.org's order: English first. What follows a second tab is left out.
+    """
+    try:
+        return _pairs(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise LabError(f"{file} cannot be read ({error}).") from error
+
+
+def _pairs(content: str, name: str) -> Text:
+    # Not splitlines(): a sentence may hold a separator of lines that only Unicode knows.
+    fields = [line.split("\t") for line in content.removesuffix("\n").split("\n")]
+    for number, line in enumerate(fields, 1):
+        if len(line) < 2:
+            raise LabError(f"line {number} of {name} has no tab between two sentences.")
+    return Text([line[1] for line in fields], [line[0] for line in fields])
+
+
+def divided(text: Text, train: float, held_out: float) -> tuple[Text, Text, Text]:
+    """Training, validation and test pairs: such parts of the whole, the last two alike.
+
+    All pairs of one translation are on one side, for one sentence may be translated in many ways;
+    by a hash of it, so that no other pair has a say. Where a *source* is in training too, the pair
+    is left out of the others. In the order of the hash: the text may be sorted.
+    """
+    places = [_place(target) for target in text.target]
+    order = sorted(range(len(text)), key=lambda i: (places[i], text.source[i]))
+    bounds = (1.0 - train, 0.0, held_out, 2 * held_out)
+    train_ids = [i for i in order if places[i] >= bounds[0]]
+    seen = {text.source[i] for i in train_ids}
+    parts = [train_ids]
+    for low, high in ((bounds[1], bounds[2]), (bounds[2], bounds[3])):
+        parts.append([i for i in order if low <= places[i] < high and text.source[i] not in seen])
+    one, two, three = (
+        Text([text.source[i] for i in part], [text.target[i] for i in part]) for part in parts
+    )
+    return one, two, three
+
+
+def _place(sentence: str) -> float:
+    """Anywhere between 0 and 1."""
+    return int.from_bytes(hashlib.sha256(sentence.encode()).digest()[:6], "big") / 2**48

@@ -1,0 +1,103 @@
+"""What each change of the paper buys: contenders that differ in one thing, beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from adamomentum_lab.race.judge import Row
+from adamomentum_lab.stats.comparisons import Comparison, Pair, compare_pairs
+from adamomentum_lab.words import listed
+from adamomentum_lab.workload import Workload
+
+
+@dataclass(frozen=True)
+class Change:
+    """From one contender to another there is one change."""
+
+    what: str
+    before: str
+    after: str
+    unless: dict[str, Any] = field(default_factory=dict, hash=False)
+    """Settings of `before` under which there is no such change."""
+
+
+CHANGES = (
+    Change("squaring the momentum in v, not the gradient", "eadam", "adamomentum"),
+    Change("eps inside v, not beside its root", "adamomentum-outer-eps", "adamomentum"),
+    Change("eps inside v, not beside its root, for Adam", "adam", "eadam"),
+    Change("being more than a larger lr for Adam", "adam-translated", "adamomentum"),
+    Change("RAdam's rectification", "adamomentum", "adamomentum-rectified", {"rectify": True}),
+    Change("squaring the bias-corrected momentum", "adamomentum", "adamomentum-debiased"),
+)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A change, and what came of it."""
+
+    what: str
+    comparison: Comparison
+    """Of the contender with the change beside the one without."""
+    differing: dict[str, list[Any]]
+    """Settings that were not the same, without the change and with it."""
+    caveat: str
+    """What else the difference may come from; empty if nothing."""
+
+
+def effects(rows: Sequence[Row], workload: Workload, tuned: bool) -> list[Effect]:
+    """Every change whose two contenders were raced, with Holm's correction over those."""
+    by_name = {row.optimizer: row for row in rows}
+    shown = [
+        change
+        for change in CHANGES
+        if change.before in by_name
+        and change.after in by_name
+        and not _has(by_name[change.before].settings, change.unless)
+    ]
+    pairs = [
+        Pair(c.before, c.after, by_name[c.before].values, by_name[c.after].values) for c in shown
+    ]
+    found = compare_pairs(pairs, f"test {workload.metric}", workload.larger_is_better)
+    told = []
+    for change, comparison in zip(shown, found, strict=True):
+        differing = _differing(by_name[change.before].settings, by_name[change.after].settings)
+        caveat = _caveat(change, differing, tuned)
+        told.append(Effect(change.what, comparison, differing, caveat))
+    return told
+
+
+def _has(settings: dict[str, Any], some: dict[str, Any]) -> bool:
+    return bool(some) and all(settings.get(name) == value for name, value in some.items())
+
+
+def _differing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
+    """A setting that one lacks is as if it were off: such is AdaMomentum's `rectify`."""
+    decays = bool(before.get("weight_decay") or after.get("weight_decay"))
+    found = {}
+    for name in dict.fromkeys([*before, *after]):
+        a, b = (_plain(settings.get(name, False)) for settings in (before, after))
+        if a != b and (decays or name != "decoupled_weight_decay"):
+            found[name] = [a, b]
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _caveat(change: Change, differing: dict[str, list[Any]], tuned: bool) -> str:
+    if not differing:
+        return ""
+    names = listed([_called(name) for name in differing])
+    how = "Each was tuned for itself" if tuned else "Each had its own settings"
+    return (
+        f"{how}: {change.before} and {change.after} also differ in {names}, and what that does is "
+        "part of the difference."
+    )
+
+
+def _called(name: str) -> str:
+    named = {"decoupled_weight_decay": "the form of weight decay"}
+    return named.get(name, name.replace("_", " "))

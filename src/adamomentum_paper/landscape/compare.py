@@ -1,0 +1,278 @@
+"""Runs measured alike, grouped by optimizer, and compared over their seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from scipy import stats
+
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.report.terminal import settings_in_words
+from adamomentum_lab.stats.comparisons import OURS
+from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_lab.training.loop import seed_for
+from adamomentum_lab.workload import Workload
+from adamomentum_paper.landscape.curvature import Hessian, top_eigenvalue, trace
+from adamomentum_paper.landscape.solutions import Found, Problem, solution
+from adamomentum_paper.landscape.surface import Surroundings, direction, spread
+from adamomentum_paper.landscape.words import CLAIM, MEASURES, notes, sentences
+
+_RINGS = 4  # radii at which the rise is measured, the last of them the whole
+_PRODUCT = 8  # what a product with the Hessian costs, in evaluations of the loss
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How much is measured. The same on the same runs gives the same numbers."""
+
+    examples: int = 300
+    grid: int = 15
+    """Points along each side of a surface; odd, so that one is the solution."""
+    radius: float = 1.0
+    """Of the surface, in parts of the length of each filter."""
+    directions: int = 5
+    """Pairs of them. The first is drawn; all are averaged."""
+    probes: int = 10
+    steps: int = 30
+    seed: int = 0
+
+    @property
+    def axis(self) -> list[float]:
+        """The steps along each direction."""
+        half = self.grid // 2
+        return [self.radius * i / half for i in range(-half, half + 1)]
+
+    @property
+    def radii(self) -> list[float]:
+        """At which the rise is measured."""
+        return [self.radius * (i + 1) / _RINGS for i in range(_RINGS)]
+
+    @property
+    def work(self) -> int:
+        """Of one run, in evaluations of the loss, at most."""
+        points = self.grid**2 + self.directions * (1 + 4 * _RINGS)
+        return points + _PRODUCT * (self.steps + 2 * self.probes)
+
+
+def measure(
+    found: Found,
+    problem: Problem,
+    sampling: Sampling,
+    on_work: Callable[[float], None] = lambda _: None,
+) -> dict[str, Any]:
+    """All that is measured of one run. `on_work` hears of evaluations of the loss."""
+    spec = found.run.spec
+    end = solution(found, problem)
+    problem.check(end.model)
+    weights = end.weights
+
+    def loss() -> float:
+        on_work(1)
+        return problem.loss(end.model)
+
+    def chance(*stages: int) -> torch.Generator:
+        # By the sampling alone: the same for every run, so that what it does is shared.
+        return torch.Generator().manual_seed(seed_for(sampling.seed, *stages))
+
+    around = Surroundings(weights, loss)
+    pairs = [
+        (direction(around.centre, chance(0, i, 0)), direction(around.centre, chance(0, i, 1)))
+        for i in range(sampling.directions)
+    ]
+    rises = [around.rises(pair, sampling.radii) for pair in pairs]
+    by_radius = [Estimate.of(list(values)) for values in zip(*rises, strict=True)]
+    surface = around.grid(pairs[0], sampling.axis)
+
+    hessian = Hessian(
+        lambda: problem.losses(end.model), weights, lambda part: on_work(_PRODUCT * part)
+    )
+    top = top_eigenvalue(hessian, hessian.size, chance(1), steps=sampling.steps)
+    scale = spread(around.centre)
+    ordinary = trace(hessian, hessian.size, chance(2), probes=sampling.probes)
+    normalised = trace(
+        lambda vectors: scale * hessian(scale * vectors),
+        hessian.size,
+        chance(2),
+        probes=sampling.probes,
+    )
+    half = by_radius[_RINGS // 2 - 1]
+    return {
+        "id": spec.id,
+        "spec": spec.as_json(),
+        "status": found.run.status,
+        "epochs": end.epochs,
+        "averaged": end.averaged,
+        "parameters": hessian.size,
+        "loss": around.at(),
+        "measures": {
+            "rise": _measured(half.mean, half.half),
+            "eigenvalue": {**_measured(top.value, top.error), "steps": top.steps},
+            "trace": _measured(ordinary.mean, ordinary.half),
+            "normalised": _measured(normalised.mean, normalised.half),
+        },
+        "rises": {
+            "radii": sampling.radii,
+            "mean": [estimate.mean for estimate in by_radius],
+            "error": [estimate.half for estimate in by_radius],
+            "by_pair": rises,
+        },
+        "surface": {"axis": sampling.axis, "loss": surface},
+    }
+
+
+def _measured(value: float | None, error: float | None) -> dict[str, Any]:
+    return {"value": value, "error": error}
+
+
+def grouped(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Runs that differ in nothing but their seed; AdaMomentum first."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        spec = run["spec"]
+        settings = settings_in_words(spec["settings"], spec["optimizer"])
+        groups.setdefault(f"{spec['optimizer']}|{settings}|{spec['precision']}", []).append(run)
+    names = [key.split("|")[0] for key in groups]
+    found = []
+    for key, members in groups.items():
+        optimizer, settings, precision = key.split("|")
+        members.sort(key=lambda run: run["spec"]["seed"])
+        label = optimizer
+        if names.count(optimizer) > 1:
+            label = f"{optimizer} ({settings}, {precision})"
+        found.append(
+            {
+                "label": label,
+                "optimizer": optimizer,
+                "settings": settings,
+                "seeds": [run["spec"]["seed"] for run in members],
+                "runs": [run["id"] for run in members],
+                "loss": _over_seeds(members, "loss"),
+                "measures": {name: _over_seeds(members, name) for name in MEASURES},
+            }
+        )
+    found.sort(key=lambda group: group["optimizer"] != OURS)  # stable: else as they were named
+    return found
+
+
+def _value(run: dict[str, Any], name: str) -> float:
+    value: float = run["loss"] if name == "loss" else run["measures"][name]["value"]
+    return value
+
+
+def _over_seeds(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    return asdict(Estimate.of([_value(run, name) for run in runs]))
+
+
+def compared(
+    groups: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The first group beside each other one, in its loss and every measure."""
+    by_id = {run["id"]: run for run in runs}
+    if not groups:
+        return []
+    first, *others = groups
+    found = []
+    for other in others:
+        members = [[by_id[key] for key in group["runs"]] for group in (first, other)]
+        for name in ("loss", *MEASURES):
+            a, b = (
+                {run["spec"]["seed"]: _value(run, name) for run in runs_of} for runs_of in members
+            )
+            gap, how = difference(a, b)
+            found.append(
+                {
+                    "first": first["label"],
+                    "other": other["label"],
+                    "measure": name,
+                    "difference": asdict(gap),
+                    "how": how,
+                    "verdict": verdict(gap, *(("lower", "higher") if name == "loss" else ())),
+                }
+            )
+    return found
+
+
+def difference(a: dict[int, float], b: dict[int, float]) -> tuple[Estimate, str]:
+    """a - b by seed: paired where two seeds or more are shared, else by Welch's interval."""
+    shared = sorted(set(a) & set(b))
+    if len(shared) > 1 or (len(shared) == len(a) == len(b)):
+        return Estimate.of([a[seed] - b[seed] for seed in shared]), "paired by seed"
+    one, two = list(a.values()), list(b.values())
+    mean = statistics.fmean(one) - statistics.fmean(two)
+    if min(len(one), len(two)) < 2:
+        return Estimate(mean, None, 1), "not paired"
+    parts = [statistics.variance(values) / len(values) for values in (one, two)]
+    if not sum(parts) > 0:
+        return Estimate(mean, 0.0, len(one) + len(two)), "not paired"
+    freedom = sum(parts) ** 2 / sum(
+        part**2 / (len(values) - 1) for part, values in zip(parts, (one, two), strict=True)
+    )
+    half = float(stats.t.ppf(0.975, freedom)) * math.sqrt(sum(parts))
+    return Estimate(mean, half, len(one) + len(two)), "not paired"
+
+
+def verdict(gap: Estimate, below: str = "flatter", above: str = "sharper") -> str:
+    """Of the first beside the other, from the interval of the difference."""
+    if gap.mean is None or not math.isfinite(gap.mean):
+        return "not finite"
+    if gap.half is None:
+        return "one pair of runs"
+    if not abs(gap.mean) > gap.half:
+        return "no difference detected"
+    return below if gap.mean < 0 else above
+
+
+def landscape(
+    found: Sequence[Found],
+    workload: Workload,
+    code: str,
+    sampling: Sampling,
+    on_run: Callable[[dict[str, Any]], None] = lambda _: None,
+    on_work: Callable[[float], None] = lambda _: None,
+) -> dict[str, Any]:
+    """All runs measured and compared. `on_work` hears how many runs are done, in parts of one."""
+    problem = Problem(workload, sampling.examples)
+    ends = {one.run.spec.id: solution(one, problem).epochs for one in found}
+    if len(set(ends.values())) > 1:  # found before minutes are spent, as is a damaged checkpoint
+        (a, few), *_, (b, many) = sorted(ends.items(), key=lambda item: item[1])
+        raise LabError(
+            f"the run {a} is after {few:g} epochs and the run {b} after {many:g}: train both "
+            "equally far."
+        )
+    runs: list[dict[str, Any]] = []
+    for i, one in enumerate(found):
+        done = 0.0
+
+        def heard(work: float, i: int = i) -> None:
+            nonlocal done
+            done += work
+            on_work(i + min(done / sampling.work, 1.0))
+
+        runs.append(measure(one, problem, sampling, heard))
+        on_run(runs[-1])
+    groups = grouped(runs)
+    comparisons = compared(groups, runs)
+    spec = found[0].run.spec
+    return {
+        "spec": {
+            "workload": spec.workload,
+            "code": spec.code,
+            "scale": spec.scale,
+            "protocol": spec.protocol,
+            **asdict(sampling),
+            "examples": problem.examples,
+            "mode": "eval",
+        },
+        "claim": CLAIM,
+        "measures": MEASURES,
+        "groups": groups,
+        "comparisons": comparisons,
+        "verdicts": sentences(comparisons),
+        "notes": notes(runs, problem, sampling.directions, code),
+        "runs": runs,
+    }

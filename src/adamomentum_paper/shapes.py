@@ -1,0 +1,31 @@
+"""Parameter shapes of the paper's models: what an optimizer's step time depends on."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from adamomentum_lab.catalog import find_workload
+from adamomentum_paper.data.parallel import PAD
+from adamomentum_paper.models.transformer import Shape, Transformer
+
+_WORKLOADS = {
+    "ResNet-34": "cifar10_resnet34",
+    "DenseNet-121": "cifar10_densenet121",
+    "VGG-16": "cifar10_vgg16",
+    "LSTM, 3 layers": "ptb_lstm3",
+    "BigGAN": "cifar10_biggan",
+}
+
+
+def models() -> dict[str, list[tuple[int, ...]]]:
+    """By the name of the model. Nothing is allocated."""
+    with torch.device("meta"):
+        found: dict[str, nn.Module] = {
+            name: find_workload(workload).load()("full").model()
+            for name, workload in _WORKLOADS.items()
+        }
+        found["Transformer"] = Transformer(10_000, PAD, Shape())
+    return {
+        name: [tuple(param.shape) for param in model.parameters()] for name, model in found.items()
+    }

@@ -1,0 +1,171 @@
+"""Smooth functions with known constants, and AdaMomentum on them as the theorem has it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adamomentum import rule
+from adamomentum_paper.theory import Numbers, Size, Tick
+from adamomentum_paper.theory._bounds import Smooth
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Function:
+    """The same function of each coordinate, with minimum 0."""
+
+    value: Callable[[Array], Array]
+    gradient: Callable[[Array], Array]
+    lipschitz: float  # L, the largest |f''|
+    largest: float  # of |f'|
+
+
+FUNCTIONS = {
+    "log(1+x^2)": Function(lambda x: np.log1p(x * x), lambda x: 2 * x / (1 + x * x), 2.0, 1.0),
+    "1-cos x": Function(lambda x: 1 - np.cos(x), np.sin, 1.0, 1.0),
+    "x^2/(1+x^2)": Function(
+        lambda x: x * x / (1 + x * x), lambda x: 2 * x / (1 + x * x) ** 2, 2.0, 3 * math.sqrt(3) / 8
+    ),
+}  # fmt: skip
+NOISE = 0.5  # each coordinate's, with a random sign: |g| <= |f'| + 0.5, sigma^2 = 0.25 d
+DIMENSION = 10
+START = np.linspace(0.5, 2.5, DIMENSION)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How it is run; alpha None is the largest that the conditions admit."""
+
+    name: str
+    eps: float
+    beta2: float
+    alpha: float | None
+    constant: bool = False  # beta1 = 0.9 instead of 1 - 1/sqrt(t)
+
+
+SETTINGS = (
+    Setting("admitted, eps 1, beta2 0.9", 1.0, 0.9, None),
+    Setting("admitted, eps 1, beta2 0.999", 1.0, 0.999, None),
+    Setting("default eps, alpha 0.01", 1e-16, 0.999, 0.01),
+    Setting("default eps, alpha 0.1", 1e-16, 0.999, 0.1),
+    Setting("default eps, alpha 0.1, beta1 0.9", 1e-16, 0.999, 0.1, constant=True),
+)
+SHORT = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)  # horizons without noise
+# Steps, trajectories.
+_SIZES = {"smoke": (300, 8), "default": (100_000, 40), "paper": (1_000_000, 40)}
+
+
+def smooth(function: str, setting: Setting) -> Smooth:
+    """The theorem's constants."""
+    f = FUNCTIONS[function]
+    return Smooth(f.lipschitz, f.largest + NOISE, setting.eps, setting.beta2)
+
+
+def compute(size: Size, tick: Tick) -> Numbers:
+    """Many trajectories of all functions and settings at once; then short ones without noise."""
+    steps, many = _SIZES[size]
+    ends = sorted({round(10 ** (k / 4)) for k in range(4, 99) if 10 ** (k / 4) < steps} | {steps})
+    alphas = [
+        [s.alpha or smooth(name, s).admissible(steps) for s in SETTINGS] for name in FUNCTIONS
+    ]
+    shape = (len(FUNCTIONS), len(SETTINGS), many, DIMENSION)
+    theta, m, v = np.broadcast_to(START, shape).copy(), np.zeros(shape), np.zeros(shape)
+    alpha = np.array(alphas)[..., None, None]
+    eps, beta2, constant = (
+        np.array([getattr(s, key) for s in SETTINGS])[:, None, None]
+        for key in ("eps", "beta2", "constant")
+    )
+    functions = list(FUNCTIONS.values())
+    start = {
+        "gap": [float(f.value(START).sum()) for f in functions],
+        "squared": [float((f.gradient(START) ** 2).sum()) for f in functions],
+    }
+    random = np.random.default_rng(1)
+    total, averages, roots = np.zeros(shape[:-1]), [], []
+    for t in range(steps + 1):
+        exact = np.stack([f.gradient(x) for f, x in zip(functions, theta, strict=True)])
+        total += (exact * exact).sum(-1)
+        if t in ends:
+            averages.append((total / (t + 1)).tolist())
+            tick(t / steps)
+        g = exact + np.where(random.random((many, DIMENSION)) < 0.5, NOISE, -NOISE)
+        beta1 = np.where(constant, 0.9, 1 - (t + 1) ** -0.5)
+        direction, m, v, _ = rule.direction(
+            g, m, v, t + 1, beta1=beta1, beta2=beta2, eps=eps, bias_correction=False
+        )
+        theta = theta - alpha / (t + 1) ** 0.5 * direction
+        if t in ends:
+            roots.append(np.sqrt(v).mean((-1, -2)).tolist())
+    return {
+        "steps": steps, "trajectories": many, "horizons": ends, "alphas": alphas, **start,
+        "averages": averages, "roots": roots,
+        "short": [_short(printed=True), _short(printed=False)],
+        "constant_gradient": [_constant_gradient(t) for t in SHORT],
+    }  # fmt: skip
+
+
+QUIET = Smooth(lipschitz=1.0, gradient=1.0, eps=1.0, beta2=0.999)
+
+
+def _short(*, printed: bool) -> Numbers:
+    """1 - cos x from 0.1 without noise, alpha the largest admitted, for several horizons."""
+    alphas = np.array([QUIET.admissible(steps, printed=printed) for steps in SHORT])
+    theta, m, v, total = np.full(len(SHORT), 0.1), *np.zeros((3, len(SHORT)))
+    averages = [0.0] * len(SHORT)
+    for t in range(max(SHORT) + 1):
+        g = np.sin(theta)
+        total += g * g
+        if t in SHORT:
+            averages[SHORT.index(t)] = float(total[SHORT.index(t)] / (t + 1))
+        direction, m, v, _ = rule.direction(
+            g, m, v, t + 1, beta1=1 - (t + 1) ** -0.5, beta2=QUIET.beta2, eps=QUIET.eps,
+            bias_correction=False,
+        )  # fmt: skip
+        theta = theta - alphas / (t + 1) ** 0.5 * direction
+    gap, squared = 1 - math.cos(0.1), math.sin(0.1) ** 2
+    bounds = [
+        QUIET.bound(steps, alpha, gap, squared, 0.0, printed_b_l=printed)
+        for steps, alpha in zip(SHORT, alphas, strict=True)
+    ]
+    return {"alphas": alphas.tolist(), "averages": averages, "bounds": bounds}
+
+
+def _constant_gradient(steps: int) -> float:
+    """1/sqrt(v) after so many gradients of 1: the smallest there is."""
+    m = v = 0.0
+    for t in range(1, steps + 1):
+        _, m, v, _ = rule.direction(
+            1.0, m, v, t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps,
+            bias_correction=False,
+        )  # fmt: skip
+    return float(v**-0.5)
+
+
+def admitted(eps: float, beta2: float = 0.999, steps: int = 100_000) -> dict[str, float]:
+    """What the conditions admit for L = G = 1, and when the bound says more than |f'| <= 1."""
+    made_of = Smooth(1.0, 1.0, eps, beta2)
+    alpha = made_of.admissible(steps)
+    longest = min(1 / math.sqrt(1 - beta2), made_of.b_u(1))
+
+    def says(exponent: float) -> float:
+        long = round(10**exponent)
+        # Of one coordinate: f - min f = 1, f'^2 = 0.5, sigma^2 = 0.25.
+        return made_of.bound(long, made_of.admissible(long), 1.0, 0.5, 0.25)
+
+    low, high = 0.0, 60.0
+    while high - low > 0.01:
+        middle = (low + high) / 2
+        low, high = (middle, high) if says(middle) > 1 else (low, middle)
+    return {
+        "coupled": made_of.coupled(steps),
+        "curvature": made_of.curvature(steps),
+        "alpha": alpha,
+        "path": 2 * alpha * math.sqrt(steps) * longest,
+        "informative": 10**high,
+    }

@@ -1,0 +1,363 @@
+"""Plateau, descent, basin: the curve of the paper's Figure 1."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch import Tensor, nn
+
+from adamomentum_lab import contenders
+from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory._drawing import COLOURS, NAMES
+from adamomentum_paper.theory._pair import Pair
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The paper draws the curve without numbers; these are ours.
+FLAT, STEEP = 0.01, 1.0  # slopes of the plateau and of the descent
+CORNER, MINIMUM = 1.0, 3.0  # where the plateau ends, and the lowest point
+BASIN = 0.4  # half the basin's width
+SHARPNESS = {"sharp": 0.005, "middling": 0.05, "gentle": 0.2}  # width of the corner
+AREAS = {"A": "corner", "B": "descent", "C": "basin"}
+BETA2S = (0.9, 0.99, 0.999)
+LRS = (3e-4, 1e-3, 3e-3)
+METHODS = ("adamomentum", "adam")
+CONTROL = "adamomentum-debiased"  # AdaMomentum without its first steps of up to ten times lr
+TOLERANCE, STAY = 0.01, 50
+_STEPS = {"smoke": 1_500, "default": 20_000, "paper": 100_000}
+
+
+def slope(x: Tensor, width: Tensor) -> Tensor:
+    """The gradient: flat, then steep, then through zero at the minimum."""
+    rise = torch.sigmoid((x - CORNER) / width)
+    return -(FLAT + (STEEP - FLAT) * rise) * torch.tanh((MINIMUM - x) / BASIN)
+
+
+def height(points: list[float], width: float) -> list[float]:
+    """The curve itself, from its gradient, for the picture; 0 at its lowest."""
+    x = torch.tensor(points, dtype=torch.float64)
+    g = slope(x, torch.tensor(width))
+    f = torch.cat([torch.zeros(1), torch.cumulative_trapezoid(g, x)])
+    return [float(value) for value in f - f.min()]
+
+
+def bounds_of(width: Tensor | float) -> tuple[Tensor | float, ...]:
+    """Where the areas A, B and C begin, and where C ends: well before the gradient vanishes."""
+    return CORNER - 3 * width, CORNER + 3 * width, MINIMUM - 2 * BASIN, MINIMUM - BASIN / 10
+
+
+def compute(size: Size, tick: Tick) -> Numbers:
+    """Effective steps on the same path, and where each method's own path leads."""
+    steps = _STEPS[size]
+    numbers: Numbers = {"steps": steps, "same_path": [], "own_path": []}
+    for i, b2 in enumerate(BETA2S):
+        numbers["same_path"] += _same_path(b2, steps)
+        for name in (*METHODS, CONTROL):
+            numbers["own_path"] += _own_path(name, b2, steps)
+        tick((i + 1) / len(BETA2S))
+    xs = [k / 100 for k in range(421)]
+    width = SHARPNESS["middling"]
+    gs = slope(torch.tensor(xs), torch.tensor(width)).tolist()
+    numbers["curve"] = {"x": xs, "f": height(xs, width), "g": gs}
+    return numbers
+
+
+CASES = [(lr, corner) for lr in LRS for corner in SHARPNESS]
+
+
+def _cases() -> tuple[Tensor, Tensor]:
+    """Of each case its lr, and the width of its corner.
+
+    Neither method minds the scale of its gradients when eps is negligible: lr a at x is a times
+    lr 1 at x/a, so that all cases are one parameter.
+    """
+    lrs = torch.tensor([lr for lr, _ in CASES], dtype=torch.float64)
+    widths = torch.tensor([SHARPNESS[corner] for _, corner in CASES], dtype=torch.float64)
+    return lrs, widths
+
+
+def _same_path(b2: float, steps: int) -> list[Numbers]:
+    """AdaMomentum's effective step over Adam's on Adam's path, from area A to the end of C."""
+    lrs, widths = _cases()
+    scaled = nn.Parameter(torch.zeros_like(lrs))
+    pair = Pair(scaled, 1.0, (0.9, b2))
+    a, b, c, end = bounds_of(widths)
+    xs, ratios, adams = [], [], []
+    for step in range(1, steps + 1):
+        x = scaled.detach() * lrs
+        if bool((x >= end).all()):
+            break
+        pair.step(slope(x, widths))
+        theirs, ours = pair.squares()
+        xs.append(x)
+        ratios.append((theirs / ours).sqrt())
+        adams.append((theirs / (1 - b2**step)).rsqrt())
+    path, ratio, adam = torch.stack(xs), torch.stack(ratios), torch.stack(adams)
+    before = (path >= end).cumsum(0) == 0
+    areas = [before & (path >= low) & (path < high) for low, high in ((a, b), (b, c), (c, end))]
+    # In the basin, until the gradient is half as steep as the descent.
+    halved = areas[2] & (path <= MINIMUM - BASIN * math.atanh(0.5))
+    found = []
+    for k, (lr, corner) in enumerate(CASES):
+        basin = adam[halved[:, k], k]
+        shown = [(x, r) for x, r, on in zip(
+            path[:, k].tolist(), ratio[:, k].tolist(),
+            (before & (path >= a))[:, k].tolist(), strict=True) if on]  # fmt: skip
+        found.append(
+            {
+                "lr": lr,
+                "beta2": b2,
+                "corner": corner,
+                "ratio": [_geometric_mean(ratio[area[:, k], k]) for area in areas],
+                "steps_in": [int(area[:, k].sum()) for area in areas],
+                "adam_growth": float(basin[-1] / basin[0]) if len(basin) else None,
+                "trace": shown[:: max(1, len(shown) // 300)] if corner == "middling" else [],
+            }
+        )
+    return found
+
+
+def _geometric_mean(values: Tensor) -> float | None:
+    return float(values.log().mean().exp()) if len(values) else None
+
+
+def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
+    """Steps from the corner to the basin, overshoot, and steps until it stays near the minimum."""
+    lrs, widths = _cases()
+    scaled = nn.Parameter(torch.zeros_like(lrs))
+    # Adam's own place of eps, and so small that only the second moments differ.
+    optimizer = contenders.get(name).build([scaled], lr=1.0, betas=(0.9, b2), eps=1e-30)
+    a, _, c, _ = bounds_of(widths)
+    entered, left, settled = (torch.full_like(lrs, math.inf) for _ in range(3))
+    furthest, stay = torch.zeros_like(lrs), torch.zeros_like(lrs)
+    for step in range(1, steps + 1):
+        scaled.grad = slope(scaled.detach() * lrs, widths)
+        optimizer.step()
+        x = scaled.detach() * lrs
+        entered[(x >= a) & entered.isinf()] = step
+        left[(x >= c) & left.isinf()] = step
+        under = settled.isinf()
+        furthest = torch.where(under, torch.maximum(furthest, x - MINIMUM), furthest)
+        stay = (stay + 1) * ((x - MINIMUM).abs() <= TOLERANCE)
+        settled[(stay == STAY) & under] = step - STAY + 1
+        if settled.isfinite().all():
+            break
+    return [
+        {
+            "optimizer": name,
+            "lr": lr,
+            "beta2": b2,
+            "corner": corner,
+            "through_descent": float(left[k] - entered[k]),
+            "overshoot": float(furthest[k]) / BASIN,
+            "settled": float(settled[k]),
+        }
+        for k, (lr, corner) in enumerate(CASES)
+    ]
+
+
+def judge(numbers: Numbers) -> list[Finding]:
+    """The three areas, and what the paper expects of them."""
+    same = numbers["same_path"]
+    findings = []
+    says = {
+        "A": "In area A, where the gradient grows, AdaMomentum keeps a larger step than Adam.",
+        "B": "In area B the two become equal.",
+        "C": "In area C, where the gradient falls, AdaMomentum's step is smaller than Adam's.",
+    }
+    right = {
+        "A": lambda ratio: ratio > 1.01,
+        "B": lambda ratio: abs(ratio - 1) <= 0.1,
+        "C": lambda ratio: ratio < 0.99,
+    }
+    for i, (area, text) in enumerate(says.items()):
+        ratios = [case["ratio"][i] for case in same if case["ratio"][i] is not None]
+        good = sum(map(right[area], ratios))
+        wrong = {(c["beta2"], c["corner"]) for c in same
+                 if c["ratio"][i] is not None and not right[area](c["ratio"][i])}  # fmt: skip
+        but = ", ".join(f"{corner} corner at beta2 {b2:g}" for b2, corner in sorted(wrong))
+        always = [b2 for b2 in BETA2S if b2 not in {b for b, _ in wrong}] if wrong else []
+        by_beta2 = "; ".join(
+            f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
+            for b2 in BETA2S
+            if (part := [c["ratio"][i] for c in same if c["beta2"] == b2 and c["ratio"][i]])
+        )
+        findings.append(
+            Finding(
+                text,
+                _word(good, len(ratios)),
+                f"On the same path AdaMomentum's effective step over Adam's is {by_beta2}; as the "
+                f"paper says in {good} of {len(ratios)} cases"
+                + (f", and not for some lr with {but}." if 0 < len(wrong) <= 3 else ".")
+                + (f" All of them at beta2 {', '.join(map(str, always))}." if always else ""),
+            )
+        )
+    growth = {
+        b2: [c["adam_growth"] for c in same if c["adam_growth"] and c["beta2"] == b2]
+        for b2 in BETA2S
+    }
+    every = [g for part in growth.values() for g in part]
+    fast = sum(g > 1.1 for g in every)
+    findings.append(
+        Finding(
+            "In area C Adam's step increases immediately.",
+            _word(fast, len(every)),
+            "From the edge of the basin to where the gradient is half as large, Adam's effective "
+            "step grows by a factor of "
+            + "; ".join(
+                f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
+                for b2, part in growth.items()
+                if part
+            )
+            + f". By more than a tenth in {fast} of {len(every)} cases.",
+        )
+    )
+    ours, theirs, control = _own_paths(numbers)
+    calmer, wilder = (
+        sum(
+            sign * (a["overshoot"] - b["overshoot"]) > 1e-9
+            for a, b in zip(ours, theirs, strict=True)
+        )
+        for sign in (-1, 1)
+    )
+    either = sum(
+        max(a["overshoot"], b["overshoot"]) > 1e-9 for a, b in zip(ours, theirs, strict=True)
+    )
+    sooner, kept = (
+        sum((a["settled"] or math.inf) < (b["settled"] or math.inf)
+            for a, b in zip(mine, theirs, strict=True))
+        for mine in (ours, control)
+    )  # fmt: skip
+    findings.append(
+        Finding(
+            "So AdaMomentum is more stable near the optimum, and converges faster.",
+            "does not hold" if not (calmer or sooner)
+            else "holds" if not wilder and min(sooner, kept) == len(ours)
+            else "holds only when",
+            f"On their own paths at the same lr AdaMomentum overshoots the minimum less in {calmer}"
+            f" and more in {wilder} of the {either} cases in which either does so, and settles "
+            f"sooner in {sooner} of all {len(ours)}; without its long first steps (debias_momentum)"
+            f" in {kept}.",
+        )
+    )  # fmt: skip
+    return findings
+
+
+def _own_paths(numbers: Numbers) -> list[list[Numbers]]:
+    """The runs of AdaMomentum, Adam and the control, case by case."""
+    return [
+        [case for case in numbers["own_path"] if case["optimizer"] == name]
+        for name in (*METHODS, CONTROL)
+    ]
+
+
+def _pairs(numbers: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """The two methods on their own paths, in the same case."""
+    ours, theirs, _ = _own_paths(numbers)
+    return list(zip(ours, theirs, strict=True))
+
+
+def _word(good: int, of: int) -> Word:
+    """Always, never, or in between."""
+    return "holds" if good == of else "holds only when" if good else "does not hold"
+
+
+def tables(numbers: Numbers) -> list[Table]:
+    """Effective steps by area, and the paths."""
+    return [
+        Table(
+            "AdaMomentum's effective step over Adam's on the same path (geometric mean in an area)",
+            ("lr", "beta2", "corner", *(f"{area}: {what}" for area, what in AREAS.items()),
+             "steps in A, B, C", "growth of Adam's step in C"),
+            [[c["lr"], c["beta2"], c["corner"], *c["ratio"],
+              ", ".join(map(str, c["steps_in"])), c["adam_growth"]]
+             for c in numbers["same_path"]],
+        ),
+        Table(
+            "On their own paths: AdaMomentum, then Adam",
+            ("lr", "beta2", "corner", "steps from A through B", "", "overshoot (of the basin)", "",
+             f"steps until within {TOLERANCE}", ""),
+            [[a["lr"], a["beta2"], a["corner"], a["through_descent"], b["through_descent"],
+              a["overshoot"], b["overshoot"], a["settled"], b["settled"]]
+             for a, b in _pairs(numbers)],
+        ),
+    ]  # fmt: skip
+
+
+def draw(numbers: Numbers, figure: Figure) -> None:
+    """The curve with its areas; effective steps along it; overshoot and time."""
+    (curve, ratio), (over, time) = figure.subplots(2, 2)
+    width = SHARPNESS["middling"]
+    bounds = cast("list[float]", bounds_of(width))
+    for axes in (curve, ratio):
+        for k, area in enumerate(AREAS):
+            axes.axvspan(bounds[k], bounds[k + 1], color="0.5", alpha=(0.22, 0.08, 0.22)[k])
+            middle = (bounds[k] + bounds[k + 1]) / 2
+            axes.text(middle, 0.97, area, transform=axes.get_xaxis_transform(), va="top",
+                      ha="center", weight="bold")  # fmt: skip
+    data = numbers["curve"]
+    curve.plot(data["x"], data["f"], color="black", label="loss")
+    curve.plot(data["x"], [abs(g) for g in data["g"]], color="0.5", linestyle="--", label="|g|")
+    curve.set(title="The curve", xlabel=r"$\theta$")
+    curve.legend(loc="center left")
+    shades = ("#e69f00", "#56b4e9", "#003f63")
+    for case in numbers["same_path"]:
+        if case["lr"] == LRS[1] and case["trace"]:
+            x, y = zip(*case["trace"], strict=True)
+            colour = shades[BETA2S.index(case["beta2"])]
+            label = rf"$\beta_2$ = {case['beta2']:g}"
+            ratio.plot(x, y, ".-", ms=3, color=colour, label=label)
+    ratio.axhline(1, color="0.4", linewidth=0.8)
+    ratio.set(title=f"Effective step over Adam's, same path, lr {LRS[1]:g}", xlabel=r"$\theta$",
+              xlim=(bounds[0] - 0.1, MINIMUM + 0.1))  # fmt: skip
+    ratio.legend()
+    pairs = _pairs(numbers)
+    for name, which in zip(METHODS, (0, 1), strict=True):
+        values = [pair[which]["overshoot"] for pair in pairs]
+        over.plot(values, "os"[which], ms=5, color=COLOURS[name], label=NAMES[name], alpha=0.8)
+    time.plot([a["settled"] / b["settled"] if a["settled"] and b["settled"] else math.nan
+               for a, b in pairs], "o", ms=5, color=COLOURS["adamomentum"])  # fmt: skip
+    time.axhline(1, color="0.4", linewidth=0.8)
+    over.set(title="Overshoot, in half widths of the basin")
+    time.set(title=f"Steps until within {TOLERANCE}: AdaMomentum's over Adam's")
+    names = [f"{pair[0]['lr']:g}\n{pair[0]['beta2']:g}" for pair in pairs[:: len(SHARPNESS)]]
+    for axes in (over, time):
+        axes.set_xticks([len(SHARPNESS) * k + 1 for k in range(len(names))], names, fontsize=8)
+        axes.set(xlabel="lr, beta2 (sharp, middling and gentle corner each)")
+    over.legend()
+
+
+CLAIM = Claim(
+    name="curvature",
+    title="Steps along a plateau, a descent and a basin",
+    place="section 3.1, Figure 1",
+    says="""A loss curve is a plateau, a steep descent and a basin. Where the descent begins (area
+    A) |g| grows at once and Adam's step lr/sqrt(v) becomes small, while AdaMomentum's stays large:
+    |m| lags behind; in the descent (B) the two become alike; entering the basin (C) |g| falls and
+    Adam's step increases immediately, while AdaMomentum's stays small. So AdaMomentum is faster and
+    more stable.""",
+    done="""Such a curve was built from its gradient, with a sharp, a middling and a gentle corner.
+    Both optimizers were fed the gradients met on Adam's path, so that their effective steps compare
+    like with like, for three lr and three beta2; then each went its own way.""",
+    compute=compute,
+    judge=judge,
+    tables=tables,
+    draw=draw,
+    notes="""
+    The paper argues by a drawing without numbers; the slopes and widths here are ours, and are in
+    the source of this page.
+
+    The argument is about the lag between g and m, about 1/(1-b1) = 10 steps. v remembers 1/(1-b2)
+    = 1,000 steps at the usual beta2, so that a lag of 10 shows only while v is made of few large
+    gradients.
+
+    AdaMomentum's own first steps are up to ten times lr, on the plateau too; the paths differ from
+    the first step on.
+
+    The right part of the paper's figure, peaks and valleys around the minimum, is about noise: see
+    the pages on escape and on the noise ratio.
+    """,
+)

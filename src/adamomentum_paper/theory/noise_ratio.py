@@ -1,0 +1,336 @@
+"""How much longer AdaMomentum's steps are than Adam's at the same lr, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from adamomentum.torch import lr_from_adam
+from adamomentum_lab import contenders
+from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory._drawing import COLOURS
+from adamomentum_paper.theory._network import Network
+from adamomentum_paper.theory._pair import Pair
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BETA1S = (0.5, 0.9, 0.99)
+SIGNALS = [0.0, *(round(10 ** (k / 4 - 2), 6) for k in range(17))]  # mean over deviation, to 100
+CURVATURES = [round(10 ** (k / 4 - 4), 8) for k in range(21)]  # h lr / sigma, 1e-4 to 10
+BATCHES = (8, 32, 128, 897)  # of the network; the last is all examples
+LR = 1e-3  # Adam's default
+NEAR = 0.03  # relative deviation that counts as agreement
+SLACK = 1.05  # beyond the upper end
+NEARLY = 1.25  # factor that counts as the same length of steps
+# Replicas of a stream, its steps; steps of the network, seeds.
+_SIZES = {
+    "smoke": (50, 1_500, 60, 1),
+    "default": (150, 6_000, 500, 2),
+    "paper": (2_000, 30_000, 3_000, 10),
+}
+
+
+def predicted(signal: float, beta1: float) -> float:
+    """AdaMomentum's step over Adam's for independent gradients; signal is mean over deviation.
+
+    E[g^2] = s^2 + 1 and E[m^2] = s^2 + (1-b1)/(1+b1): both steps have the same numerator.
+    """
+    return math.sqrt((signal**2 + 1) / (signal**2 + (1 - beta1) / (1 + beta1)))
+
+
+def over_replicas(theirs: Tensor, ours: Tensor) -> tuple[list[float], list[float]]:
+    """Root of the ratio of the means over the last dimension, and half its 95 % interval."""
+    factor = (theirs.mean(-1) / ours.mean(-1)).sqrt()
+    relative = (theirs / theirs.mean(-1, keepdim=True) - ours / ours.mean(-1, keepdim=True)).std(-1)
+    half = 1.96 * factor * relative / (2 * math.sqrt(theirs.shape[-1]))  # by the delta method
+    return factor.tolist(), half.tolist()
+
+
+def compute(size: Size, tick: Tick) -> Numbers:
+    """Independent streams, noisy quadratics, a network; then the advice, tried."""
+    replicas, steps, updates, seeds = _SIZES[size]
+    numbers: Numbers = {"replicas": replicas, "steps": steps, "updates": updates, "seeds": seeds}
+    random = torch.Generator().manual_seed(8)
+    numbers["streams"] = _streams(replicas, steps, random, lambda done: tick(0.4 * done))
+    numbers["quadratics"] = _quadratics(replicas, steps, random)
+    tick(0.6)
+    numbers["network"] = []
+    for i, batch in enumerate(BATCHES):
+        numbers["network"].append(_network(batch, updates, seeds))
+        tick(0.6 + 0.2 * (i + 1) / len(BATCHES))
+    numbers["advice"] = []
+    for i, batch in enumerate(BATCHES):
+        numbers["advice"].append(_advice(batch, updates, seeds))
+        tick(0.8 + 0.2 * (i + 1) / len(BATCHES))
+    return numbers
+
+
+def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> list[Numbers]:
+    """Gradients s + noise, independent: ratio of the mean squares, over replicas."""
+    signals = torch.tensor(SIGNALS, dtype=torch.float64)[:, None].expand(-1, replicas)
+    found = []
+    for i, beta1 in enumerate(BETA1S):
+        pair = Pair(nn.Parameter(torch.zeros_like(signals)), 0.0, (beta1, 0.999))
+        for step in range(steps):
+            pair.step(signals + torch.randn(signals.shape, generator=random, dtype=torch.float64))
+            tick((i + step / steps) / len(BETA1S))
+        measured, half = over_replicas(*pair.squares())
+        found.append(
+            {
+                "beta1": beta1,
+                "measured": measured,
+                "half": half,
+                "predicted": [predicted(s, beta1) for s in SIGNALS],
+            }
+        )
+    return found
+
+
+def _quadratics(replicas: int, steps: int, random: torch.Generator) -> Numbers:
+    """Adam on h x^2/2 with noise of deviation sigma, from the minimum: only h lr/sigma matters.
+
+    In units of lr and sigma the gradient is h lr/sigma x + noise, and lr is 1.
+    """
+    curvature = torch.tensor(CURVATURES, dtype=torch.float64)[:, None].expand(-1, replicas)
+    x = nn.Parameter(torch.zeros_like(curvature))
+    pair = Pair(x, 1.0, (0.9, 0.999))
+    signal = torch.zeros_like(curvature)
+    for step in range(steps):
+        true = curvature * x.detach()
+        pair.step(true + torch.randn(x.shape, generator=random, dtype=torch.float64))
+        if step >= steps // 2:
+            signal += true * true / (steps - steps // 2)
+    measured, half = over_replicas(*pair.squares())
+    return {
+        "curvature": CURVATURES,
+        "signal": signal.mean(1).sqrt().tolist(),
+        "measured": measured,
+        "half": half,
+    }
+
+
+def _network(batch: int, updates: int, seeds: int) -> Numbers:
+    """Adam at its default lr; the ratio of every weight that ever had a gradient."""
+    at = sorted({max(1, round(updates * k / 20)) for k in range(21)})
+    quantiles = torch.zeros(len(at), 3)
+    for seed in range(seeds):
+        net = Network(seed)
+        random = torch.Generator().manual_seed(1000 + seed)
+        pair = Pair(net.weights, LR, (0.9, 0.999))
+        for step in range(1, updates + 1):
+            pair.step(net.gradient(net.batch(batch, random))[1])
+            if step in at:
+                theirs, ours = pair.squares()
+                ratio = (theirs / ours)[ours > 0].sqrt()
+                quantiles[at.index(step)] += ratio.quantile(torch.tensor([0.05, 0.5, 0.95])) / seeds
+    low, median, high = quantiles.double().t().tolist()
+    return {"batch": batch, "at": at, "low": low, "median": median, "high": high}
+
+
+def _advice(batch: int, updates: int, seeds: int) -> Numbers:
+    """Training loss of Adam, and of AdaMomentum at the same and at the translated lr."""
+    entrants = {
+        "adam": ("adam", LR, 1e-8),
+        "same": ("adamomentum", LR, 1e-16),
+        "translated": ("adamomentum", lr_from_adam(LR, 0.9), 1e-16),
+    }
+    found: Numbers = {"batch": batch}
+    for key, (name, lr, eps) in entrants.items():
+        curves, lengths = [], []
+        for seed in range(seeds):
+            net = Network(seed)
+            random = torch.Generator().manual_seed(1000 + seed)
+            optimizer = contenders.get(name).build([net.weights], lr=lr, eps=eps)
+            curve, length = [], 0.0
+            for step in range(updates):
+                before = net.weights.detach().clone()
+                net.weights.grad = net.gradient(net.batch(batch, random))[1]
+                optimizer.step()
+                # The first steps are AdaMomentum's own affair: see the page on epsilon.
+                if step >= updates // 2:
+                    length += float((net.weights.detach() - before).norm())
+                if step % max(1, updates // 30) == 0:
+                    curve.append(net.gradient()[0])
+            curves.append(curve)
+            lengths.append(length / (updates - updates // 2))
+        found[key] = {
+            "loss": torch.tensor(curves, dtype=torch.float64).mean(0).tolist(),
+            "step_length": sum(lengths) / seeds,
+        }
+    return found
+
+
+def judge(numbers: Numbers) -> list[Finding]:
+    """The two ends, the curve between, and whether the advice brings steps of one length."""
+    worst = max(
+        abs(m / p - 1)
+        for stream in numbers["streams"]
+        for m, p in zip(stream["measured"], stream["predicted"], strict=True)
+    )
+    limit = predicted(0.0, 0.9)
+    findings = [
+        Finding(
+            "For independent gradients AdaMomentum's steps are longer than Adam's by a factor "
+            "between 1 (signal) and sqrt((1+b1)/(1-b1)) (noise).",
+            "holds" if worst <= NEAR else "does not hold",
+            f"Over beta1 of {', '.join(map(str, BETA1S))} and {len(SIGNALS)} ratios of signal to "
+            f"noise the measured factor is within {worst:.1%} of the formula; {limit:.2f} at "
+            "beta1 0.9 for pure noise.",
+        )
+    ]
+    quadratics = numbers["quadratics"]
+    rows = zip(*(quadratics[key] for key in ("curvature", "measured", "half")), strict=True)
+    inside = [c for c, m, half in rows if m + half >= 1 and m - half <= limit]
+    most = max(quadratics["measured"])
+    findings.append(
+        Finding(
+            "So it is near a minimum, where the noise remains.",
+            "holds" if len(inside) == len(CURVATURES) else "holds only when",
+            f"Around the minimum of a noisy quadratic the factor is "
+            f"{quadratics['measured'][0]:.2f} at h lr / sigma = {CURVATURES[0]:g}, and not above "
+            f"{limit:.2f} beyond its error up to {max(inside, default=0):g}. Where lr is larger "
+            f"the gradient changes sign from step to step, momentum cancels it, and the factor "
+            f"reaches {most:.2f}.",
+        )
+    )
+    medians = {net["batch"]: net["median"][-1] for net in numbers["network"]}
+    between = [b for b, m in medians.items() if 1 <= m <= SLACK * limit]
+    findings.append(
+        Finding(
+            "So it is in the training of a network, for the median weight.",
+            _word(len(between)),
+            f"Within {SLACK - 1:.0%} of these bounds for {len(between)} of {len(medians)} sizes: "
+            + ", ".join(f"{m:.2f} with batches of {batch}" for batch, m in medians.items())
+            + f". One weight in twenty is above "
+            f"{max(net['high'][-1] for net in numbers['network']):.1f} for some size.",
+        )
+    )
+    translated = {batch: median / limit for batch, median in medians.items()}
+    good = [batch for batch, length in translated.items() if 1 / NEARLY <= length <= NEARLY]
+    findings.append(
+        Finding(
+            f"Advice: an Adam lr divided by {limit:.2f} (lr_from_adam) gives steps of Adam's "
+            "length.",
+            _word(len(good)),
+            "On the same gradients the median step is then "
+            + ", ".join(f"{x:.2f} of Adam's with batches of {b}" for b, x in translated.items())
+            + f". Right within a quarter for batches of {', '.join(map(str, good)) or 'no size'}.",
+        )
+    )
+    return findings
+
+
+def _word(many: int) -> Word:
+    return "holds" if many == len(BATCHES) else "holds only when" if many else "does not hold"
+
+
+def tables(numbers: Numbers) -> list[Table]:
+    """Streams, quadratics, network, advice."""
+    streams = numbers["streams"]
+    return [
+        Table(
+            "Independent gradients: AdaMomentum's step over Adam's, measured (95 %) and predicted",
+            ("signal/noise", *(f"beta1 {s['beta1']}: {what}" for s in streams
+                               for what in ("measured", "±", "predicted"))),
+            [[signal, *(s[what][i] for s in streams for what in ("measured", "half", "predicted"))]
+             for i, signal in enumerate(SIGNALS)],
+        ),
+        Table(
+            "Around the minimum of a noisy quadratic, beta1 0.9",
+            ("h lr / sigma", "root mean square of the true gradient / sigma", "factor", "95 %"),
+            [list(row) for row in zip(*(numbers["quadratics"][key] for key in
+                                        ("curvature", "signal", "measured", "half")), strict=True)],
+        ),
+        Table(
+            f"Network trained by Adam, after {numbers['updates']} updates: factor over the weights",
+            ("batch", "5 %", "median", "95 %"),
+            [[n["batch"], n["low"][-1], n["median"][-1], n["high"][-1]]
+             for n in numbers["network"]],
+        ),
+        Table(
+            f"Training loss after {numbers['updates']} updates, and mean length of the later steps",
+            ("batch", "Adam: loss", "length", "AdaMomentum, same lr: loss", "length",
+             "AdaMomentum, translated lr: loss", "length"),
+            [[a["batch"], *(value for key in ("adam", "same", "translated")
+                            for value in (a[key]["loss"][-1], a[key]["step_length"]))]
+             for a in numbers["advice"]],
+        ),
+    ]  # fmt: skip
+
+
+def draw(numbers: Numbers, figure: Figure) -> None:
+    """The formula and the streams; quadratics; the network; the advice."""
+    (streams, quadratics), (network, advice) = figure.subplots(2, 2)
+    shades = ("#56b4e9", "#0072b2", "#003f63")
+    for stream, colour in zip(numbers["streams"], shades, strict=True):
+        streams.plot(SIGNALS[1:], stream["predicted"][1:], color=colour, alpha=0.6)
+        label = rf"$\beta_1$ = {stream['beta1']}"
+        streams.plot(SIGNALS[1:], stream["measured"][1:], "o", ms=4, color=colour, label=label)
+    streams.set(xscale="log", yscale="log", xlabel="signal / noise", ylabel="step over Adam's",
+                title="Independent gradients: points measured, lines predicted")  # fmt: skip
+    streams.legend()
+    quadratics.semilogx(CURVATURES, numbers["quadratics"]["measured"], "o-", ms=4, color=shades[1])
+    quadratics.axhline(predicted(0.0, 0.9), color="0.5", linestyle=":")
+    quadratics.text(CURVATURES[0], predicted(0.0, 0.9) + 0.1, "pure noise", color="0.35")
+    quadratics.set(title="Around the minimum of a noisy quadratic", xlabel=r"$h\,lr/\sigma$",
+                   ylabel="step over Adam's")  # fmt: skip
+    for net, colour in zip(numbers["network"], ("#0072b2", "#009e73", "#e69f00", "#cc79a7"),
+                           strict=True):  # fmt: skip
+        network.plot(net["at"], net["median"], color=colour, label=f"batch {net['batch']}")
+        network.fill_between(net["at"], net["low"], net["high"], color=colour, alpha=0.12)
+    network.axhline(predicted(0.0, 0.9), color="0.5", linestyle=":")
+    network.set(title="Network: median and 90 % of the weights", xlabel="update",
+                ylabel="step over Adam's", yscale="log")  # fmt: skip
+    network.legend(ncols=2)
+    shown = numbers["advice"][1]
+    labels = {
+        "adam": ("Adam", COLOURS["adam"]),
+        "same": ("AdaMomentum, same lr", "#56b4e9"),
+        "translated": ("AdaMomentum, translated lr", COLOURS["adamomentum"]),
+    }
+    for key, (label, colour) in labels.items():
+        loss = shown[key]["loss"]
+        every = max(1, numbers["updates"] // 30)
+        advice.plot([i * every for i in range(len(loss))], loss, color=colour, label=label)
+    advice.set(title=f"Training loss, batches of {shown['batch']}", xlabel="update", yscale="log")
+    advice.legend()
+
+
+CLAIM = Claim(
+    name="noise_ratio",
+    title="The same lr is not the same step: AdaMomentum beside Adam",
+    place="follows from Algorithm 1; concerns sections 3.1 and 5",
+    says="""The paper compares AdaMomentum with Adam at the same lr in most of its experiments, and
+    says that AdaMomentum's steps are smaller near a minimum. Its algorithm says something else for
+    noisy gradients: averaging removes noise from what is squared, so the divisor is smaller and the
+    step longer, by sqrt((1+b1)/(1-b1)) for pure noise, which is 4.36 at beta1 0.9.""",
+    done="""Both optimizers were fed the same gradients, and the lengths of their steps compared:
+    independent gradients of known mean and deviation; around the minimum of noisy quadratics; and
+    along the training of a network of five layers on real images. Then the network was trained with
+    AdaMomentum at Adam's lr and at the lr that lr_from_adam gives.""",
+    compute=compute,
+    judge=judge,
+    tables=tables,
+    draw=draw,
+    notes="""
+    This is the advice on moving from Adam: where batches are small and gradients noisy, divide the
+    lr by 4.36 (adamomentum.torch.lr_from_adam); with large batches early in training divide by
+    less. Where a comparison at the same lr shows a difference, first ask whether Adam at 4.36 times
+    that lr shows it too (the control adam-translated).
+
+    The factor is not bounded by 4.36: gradients that change sign from step to step cancel in the
+    momentum, not in their squares.
+
+    A lr that is longer by a factor may help as well as hurt: the page says nothing about which lr
+    is best, only that the two are not the same. The losses and step lengths of the last table come
+    from runs that are at different points after as many updates: they say how training went, not
+    how long a step is at the same place.
+
+    The gradients of a network are not independent from step to step; the formula is a guide there,
+    and the measured factors are the facts.
+    """,
+)

@@ -1,0 +1,132 @@
+"""The page of claims, and the committed records."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from adamomentum_paper.claims import page as claims
+from adamomentum_paper.claims import rules
+from adamomentum_paper.claims import statements as paper
+from adamomentum_paper.published import PAPER
+from tests.tools.made import HIGHER, LOWER, NEAR, OURS, ROOT, race_of
+
+
+def test_which_race_a_verdict_comes_from():
+    def made(name, workload="ptb_lstm1", **spec):
+        return race_of({"adamomentum": OURS}, workload, name=name, spec=spec)
+
+    races = [
+        made("smoke", scale="smoke"),
+        made("as-run", protocol="as-run"),
+        made("untuned", trials=0),
+        made("other", workload="ptb_lstm2"),
+    ]
+    assert claims.bearing(races, "ptb_lstm1") is None
+    races.append(made("mini"))
+    assert claims.bearing(races, "ptb_lstm1")["name"] == "mini"
+    races.append(race_of({"adamomentum": OURS, "adam": OURS}, "ptb_lstm1", name="more"))
+    assert claims.bearing(races, "ptb_lstm1")["name"] == "more"
+    races.append(made("full", scale="full"))
+    assert claims.bearing(races, "ptb_lstm1")["name"] == "full"
+
+
+def test_the_claims_cover_the_paper():
+    judged = {name for claim in paper.CLAIMS for name in claim.workloads}
+    assert judged == set(PAPER) == set(paper.TUNED)
+
+
+def cells(page):
+    """Of every row of every table."""
+    return [
+        re.split(r"(?<!\\)\|", line)[1:-1] for line in page.splitlines() if line.startswith("| ")
+    ]
+
+
+def test_without_records_nothing_is_tested():
+    page = claims.page(claims.Records())
+    assert "no race among them yet" in page
+    verdicts = {row[1].strip() for row in cells(page) if len(row) == 3}
+    assert verdicts == {"verdict", "---", "**not tested**", "**seen**"}  # seen is the memory
+    assert page.count("**seen** (1)") == 1
+    assert claims.REPORT not in page
+
+
+def test_a_page_of_made_up_records():
+    full = {"adamomentum": OURS, **dict.fromkeys(paper.SEVEN, LOWER)}
+    four = {"adamomentum": OURS, "adamw": NEAR, "adam": HIGHER, "adam-translated": HIGHER}
+    races = [
+        race_of(full),
+        race_of(dict(reversed(full.items())), spec={"protocol": "as-run", "trials": 0}),
+        race_of(four, "ptb_lstm1", larger=False, metric="perplexity"),
+        race_of(full, "imagenet_resnet18"),
+        race_of(full, "cifar10_dcgan", metric="fd-cnn", spec={"tune": ["lr", "final_lr"]}),
+    ]
+    finding = {
+        "statement": "In area A|B",
+        "word": "does not hold",
+        "found": "Of |x| nothing *held*.",
+    }
+    for row in races[0]["ranking"][:2]:
+        row["edge"] = "largest"
+    theory = {"curvature": {"size": "default", "findings": [finding]}}
+    page = claims.page(claims.Records(races, theory))
+    assert {len(row) for row in cells(page)} == {2, 3}
+    text = " ".join(page.split())
+    assert "the same: `cifar10_resnet34` | **seen**" in text
+    # On other data than the paper's, nothing is said about its claim.
+    assert (
+        "slightly better than SGDM” (section 5.2.1, ImageNet): `imagenet_resnet18` | **not" in text
+    )
+    assert "### imagenet_resnet18 Made up." in text
+    assert "5 epochs, 4 trials, 5 seeds](" in text
+    assert "4 trials of lr and final lr, 5 seeds; fd-cnn, where the paper has fid](" in text
+    assert "| **not seen** | Does not hold: Of \\|x\\| nothing \\*held\\*." in text
+    assert "### cifar10_resnet34, mini" in text
+    assert "**not tested** | eadam was not raced beside adamomentum." in text
+    assert "| 1 | **adamomentum** 90.04 ± 0.34 (n = 5) | adabelief 85.06" in text
+    assert "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
+    assert "as adamw, reaches 90.06 ± 0.31 (n = 5): No difference" in text
+    assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
+    assert "; at the largest lr tried: adamomentum and sgdm. ```bash" in text
+    assert "Nothing was run at the paper's scale" in text
+
+
+def test_the_committed_page_is_what_the_records_make(tmp_path):
+    assert claims.main(["--out", str(tmp_path / "results.md")]) == 0
+    made = (tmp_path / "results.md").read_text()
+    assert made == claims.PAGE.read_text(), "run `make results`"
+
+
+def test_the_committed_records_have_what_is_asked_of_them():
+    theory = claims.Records.of().theory
+    for one in paper.THEOREMS:
+        assert rules.theory(theory[one.record], one.statement).verdict != "not tested", one
+
+
+def test_committed_records_tell_of_no_machine():
+    for file in (ROOT / "results").rglob("*.json"):
+        text = file.read_text()
+        assert not re.search(r"[\"' ]~?/(?:[\w.-]+/)+|platform|\"(?:node|folder|host)\"", text), (
+            file
+        )
+        assert len(text) < 700_000, f"{file}: a record is small"
+
+
+@pytest.mark.slow
+def test_the_site_has_the_races_and_the_changes(tmp_path):
+    for package in ("material", "mkdocstrings_handlers.python"):
+        pytest.importorskip(package, reason="of the extra docs")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    races = (tmp_path / "results" / "races.html").read_text()
+    links = re.findall(r'href="races.html#([^"]+)"', (tmp_path / "results/index.html").read_text())
+    assert links
+    assert {f'id="{anchor}"' in races for anchor in links} == {True}
+    newest = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert newest in (tmp_path / "changelog" / "index.html").read_text()
+    found = json.loads((tmp_path / "search" / "search_index.json").read_text())["docs"]
+    assert {"results/", "changelog/"} <= {page["location"] for page in found}

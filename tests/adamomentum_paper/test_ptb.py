@@ -1,0 +1,368 @@
+"""The paper's Penn Treebank experiments: text, network, regularisation, carried state."""
+
+import copy
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from adamomentum_lab import contenders
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.race.plan import base_settings
+from adamomentum_lab.schedules import Moment, Restarted, Step
+from adamomentum_paper.data import penn_treebank as treebank
+from adamomentum_paper.data.files import root
+from adamomentum_paper.models.lstm import LSTMLanguageModel, LSTMLayer, locked_dropout
+from adamomentum_paper.workloads import _ptb
+from tests.adamomentum_lab.test_supervised import loop_of, weights
+
+NAMES = ["ptb_lstm1", "ptb_lstm2", "ptb_lstm3"]
+real = pytest.mark.skipif(
+    not (root() / "penn-treebank").is_dir(), reason="Penn Treebank is not in the data folder"
+)
+
+
+@pytest.fixture
+def text(monkeypatch):
+    """The real text where there is one, else random words."""
+    if (root() / "penn-treebank").is_dir():
+        return
+    generator = torch.Generator().manual_seed(0)
+    splits = [torch.randint(10_000, (n,), generator=generator) for n in (5_000, 900, 900)]
+    monkeypatch.setattr(_ptb, "penn_treebank", lambda: (splits, []))
+
+
+@real
+def test_counts_of_the_real_text():
+    texts, words = treebank.penn_treebank()
+    assert [len(text) for text in texts] == [929_589, 73_760, 82_430]
+    assert len(words) == 10_000
+    assert " ".join(words[int(i)] for i in texts[1][:8]) == (
+        "consumers may want to move their telephones a"
+    )
+
+
+def test_words_are_numbered_as_they_come():
+    numbers, words = treebank.numbered([" the cat \n the dog \n", " the <unk> \n", ""])
+    assert words == ["the", "cat", "<eos>", "dog", "<unk>"]
+    assert [n.tolist() for n in numbers] == [[0, 1, 2, 0, 3, 2], [0, 4, 2], []]
+
+
+def test_text_that_is_missing_or_damaged(tmp_path):
+    with pytest.raises(LabError, match=r"train\.txt is missing: `adamomentum data fetch penn-tr"):
+        treebank.penn_treebank(tmp_path)
+    (tmp_path / "penn-treebank").mkdir()
+    (tmp_path / "penn-treebank" / "ptb.train.txt").write_text("the cat")
+    with pytest.raises(LabError, match=r"train\.txt is damaged: its sha256 is"):
+        treebank.penn_treebank(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        # Embedding and softmax 10,000 x 400 and 10,000; a layer 4 h (x + h + 2).
+        ("ptb_lstm1", 4_010_000 + 4 * 400 * 802),
+        ("ptb_lstm2", 4_010_000 + 4 * 1150 * 1552 + 4 * 400 * 1552),
+        ("ptb_lstm3", 4_010_000 + 4 * 1150 * 1552 + 4 * 1150 * 2302 + 4 * 400 * 1552),
+    ],
+)
+def test_parameter_counts(name, count):
+    network = find_workload(name).load()("full", "paper").model()
+    assert sum(param.numel() for param in network.parameters()) == count
+    assert network.embedding.weight.abs().max() <= 0.1
+    assert not network.bias.any()
+
+
+def states(layer, batch):
+    return torch.randn(1, batch, layer.hidden_size), torch.randn(1, batch, layer.hidden_size)
+
+
+def test_a_layer_is_torchs_with_a_thinner_matrix():
+    torch.manual_seed(0)
+    layer = LSTMLayer(5, 7, 0.5)
+    x, state = torch.randn(6, 3, 5), states(layer, 3)
+    plain = nn.LSTM(5, 7)
+    plain.load_state_dict(layer.state_dict())
+    layer.eval()
+    for ours, theirs in zip(layer(x, state)[1], plain(x, state)[1], strict=True):
+        assert torch.equal(ours, theirs)
+    layer.train()
+    torch.manual_seed(1)
+    output, _ = layer(x, state)
+    torch.manual_seed(1)
+    thinned = functional.dropout(layer.weight_hh_l0, 0.5)
+    assert 0.3 < (thinned == 0).float().mean() < 0.7
+    with torch.no_grad():
+        plain.weight_hh_l0.copy_(thinned)
+    torch.testing.assert_close(output, plain(x, state)[0])
+    output.sum().backward()
+    dropped = thinned == 0
+    assert not layer.weight_hh_l0.grad[dropped].any()
+    assert layer.weight_hh_l0.grad[~dropped].all()
+
+
+def test_locked_dropout_drops_the_same_units_at_every_step():
+    torch.manual_seed(0)
+    x = torch.ones(9, 4, 50)
+    out = locked_dropout(x, 0.4, training=True)
+    assert torch.equal(out, out[:1].expand_as(out))
+    assert set(out.unique().tolist()) == {0.0, torch.tensor(1 / 0.6).item()}
+    assert not torch.equal(out[0, 0], out[0, 1])
+    assert locked_dropout(x, 0.4, training=False) is x
+
+
+def test_a_dropped_word_is_dropped_wherever_it_stands():
+    torch.manual_seed(0)
+    network = LSTMLanguageModel(
+        30, 8, 8, 1, dropout=0, between=0, inputs=0, embedding=0.3, recurrent=0
+    )
+    seen = []
+    network.layers[0].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    words = torch.arange(30).repeat(2)[:, None].expand(60, 3)
+    network(words, network.zero_state(3))
+    (x,) = seen
+    assert torch.equal(x[:30], x[30:])
+    ratio = x[:30, 0] / network.embedding.weight
+    scales = ratio.round(decimals=4).unique().tolist()
+    assert scales == pytest.approx([0.0, 1 / 0.7], abs=1e-4)
+    per_word = (x[:30, 0] == 0).all(1)
+    assert 0 < per_word.sum() < 20
+    network.eval()
+    network(words, network.zero_state(3))
+    assert torch.equal(seen[1][:30, 0], network.embedding.weight)
+
+
+def test_every_dropout_is_on_in_training_and_none_in_evaluation():
+    torch.manual_seed(0)
+    off = dict.fromkeys(("dropout", "between", "inputs", "embedding", "recurrent"), 0.0)
+    words = torch.randint(30, (12, 4))
+    for name in off:
+        network = LSTMLanguageModel(30, 8, 8, 2, **{**off, name: 0.5})
+        one, two = (network(words, network.zero_state(4))[0] for _ in range(2))
+        assert not torch.equal(one, two), name
+        network.eval()
+        one, two = (network(words, network.zero_state(4))[0] for _ in range(2))
+        assert torch.equal(one, two)
+
+
+def test_columns_and_sequences():
+    columns = _ptb.side_by_side(torch.arange(11), 2)
+    assert columns.tolist() == [[0, 5], [1, 6], [2, 7], [3, 8], [4, 9]]
+    workload = find_workload("ptb_lstm1").load()("smoke")
+    text = torch.arange(20 * 1000)
+    order = torch.Generator().manual_seed(3)
+    batches = list(workload.batches((text,), order))
+    inputs = torch.cat([x for x, _, _ in batches])
+    assert torch.equal(inputs, _ptb.side_by_side(text, 20)[:-1])
+    for x, y, length in batches:
+        assert torch.equal(y, x + 1)
+        assert len(x) == length or x is batches[-1][0]
+    assert len(batches[-1][0]) < batches[-1][2]  # the text ends; the lr goes by what was drawn
+    assert workload.lr_factor(batches[-1]) == batches[-1][2] / 70
+    order = torch.Generator().manual_seed(3)
+    for got, expected in zip(workload.batches((text,), order, skip=4), batches[4:], strict=True):
+        assert torch.equal(got[0], expected[0])
+    order = torch.Generator().manual_seed(3)
+    half = next(workload.batches((text,), order, rank=1, world=2))
+    assert torch.equal(half[0], batches[0][0][:, 1::2])
+
+
+def test_lengths_of_sequences():
+    order = torch.Generator().manual_seed(0)
+    lengths = torch.tensor([_ptb.random_length(order) for _ in range(20_000)]).double()
+    short = lengths < 52
+    assert short.double().mean().item() == pytest.approx(0.05, abs=0.006)
+    # Cut to whole words, so half a word less than N(70, 5).
+    assert lengths[~short].mean().item() == pytest.approx(69.5, abs=0.15)
+    assert lengths[~short].std().item() == pytest.approx(5.0, abs=0.15)
+    assert lengths[short].mean().item() == pytest.approx(34.5, abs=0.6)
+    workload = find_workload("ptb_lstm1").load()("smoke")
+    assert workload.lr_factor((None, None, 35)) == 0.5
+    # A last word alone is left out, as in the scripts.
+    batches = list(workload.batches((torch.arange(20 * 72),)))
+    assert [len(x) for x, _, _ in batches] == [70]
+
+
+def test_the_loss_and_its_regularisation(text):
+    workload = find_workload("ptb_lstm2").load()("smoke", "paper")
+    torch.manual_seed(0)
+    model = workload.model().eval()
+    x, y, length = next(workload.batches(workload.splits().train))
+    loss = workload.loss(model, (x, y, length))
+    logits, dropped, raw, _ = model(x, model.zero_state(20))
+    plain = functional.cross_entropy(logits.flatten(0, 1), y.flatten())
+    slowness = ((raw[1:] - raw[:-1]) ** 2).mean()
+    torch.testing.assert_close(loss, plain + 2 * (dropped**2).mean() + slowness)
+
+
+def test_state_is_carried_and_cut_off(text):
+    workload = find_workload("ptb_lstm1").load()("smoke", "paper")
+    torch.manual_seed(0)
+    model = workload.model().eval()
+    batches = workload.batches(workload.splits().train)
+    first, second = next(batches), next(batches)
+    workload.loss(model, first)
+    carried = workload.state
+    assert not carried[0][0].requires_grad
+    _, _, _, after = model(first[0], model.zero_state(20))
+    assert torch.equal(carried[0][0], after[0][0])
+    one = workload.loss(model, second)
+    workload.state = None
+    assert not torch.equal(one, workload.loss(model, second))
+
+
+def test_perplexity_against_one_word_at_a_time(text, monkeypatch):
+    workload = find_workload("ptb_lstm2").load()("smoke", "paper")
+    torch.manual_seed(0)
+    model = workload.model().eval()
+    words = workload.splits().test[0][:160]
+    with torch.no_grad():
+        scores = workload.evaluate(model, (words,))
+        state, total = model.zero_state(1), 0.0
+        for now, following in itertools.pairwise(words):
+            logits, _, _, state = model(now.view(1, 1), state)
+            total -= float(functional.log_softmax(logits.double().flatten(), 0)[following])
+    assert scores["loss"] == pytest.approx(total / 159, rel=1e-5)
+    assert scores["perplexity"] == pytest.approx(math.exp(total / 159), rel=1e-4)
+
+
+def test_as_run_freezes_the_recurrent_matrices(text):
+    for protocol, frozen in (("as-run", True), ("paper", False), ("fair", False)):
+        loop = loop_of(find_workload("ptb_lstm2").load()("smoke", protocol))
+        before = copy.deepcopy(loop.model.state_dict())
+        loop.run()
+        for name, value in loop.model.state_dict().items():
+            stays = frozen and "weight_hh" in name
+            assert torch.equal(value, before[name]) == stays, (protocol, name)
+    said = " ".join(find_workload("ptb_lstm2").load()("full", "as-run").caveats)
+    assert "recurrent matrices stay at their initial values" in said
+    assert "ON TEST" in said
+    assert find_workload("ptb_lstm2").load()("full", "paper").caveats == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_continues_bit_for_bit_with_its_state(name, text, tmp_path):
+    workload = find_workload(name).load()("smoke")
+    workload.epochs = {"smoke": 2}
+    whole = loop_of(workload)
+    whole.run()
+    per_epoch = whole.outcome.updates // 2
+    updates = []
+    half = per_epoch + per_epoch // 2
+    stop = loop_of(
+        find_workload(name).load()("smoke"),
+        tmp_path,
+        on_update=updates.append,
+        stopped=lambda: len(updates) == half,
+    )
+    stop.epochs = 2
+    assert stop.run().status == "stopped"
+    again = find_workload(name).load()("smoke")
+    again.epochs = {"smoke": 2}
+    resumed = loop_of(again, tmp_path)
+    assert resumed.run().status == "done"
+    assert torch.equal(weights(whole), weights(resumed))
+    assert whole.outcome.epochs == resumed.outcome.epochs
+
+
+EPS = {  # of the paper, and of the scripts where they differ
+    "adam": (1e-12, 1e-12, 1e-12, 1e-8),
+    "adamw": (1e-12, 1e-12, 1e-12, 1e-8),
+    "radam": (1e-12, 1e-12, 1e-12, 1e-8),
+    "yogi": (1e-8, 1e-3, 1e-8, 1e-3),
+    "adabound": (1e-8,) * 4,
+    "adabelief": (1e-16, 1e-16, 1e-12, 1e-12),
+    "adamomentum": (1e-16,) * 4,
+}
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_settings_of_the_protocols(layers):
+    cls = find_workload(f"ptb_lstm{layers}").load()
+    for i, protocol in enumerate(("paper", "as-run")):
+        for name, eps in EPS.items():
+            settings = base_settings(name, cls, protocol)
+            contenders.get(name).build([nn.Parameter(torch.zeros(1))], **settings)
+            assert settings["eps"] == eps[i if layers == 1 else 2 + i]
+            assert settings["weight_decay"] == (1.2e-6 if i else 1.2e-4)
+            large = name in ("yogi", "adabound") or (name in ("adam", "adabelief") and layers > 1)
+            assert settings["lr"] == (1e-2 if large else 1e-3)
+        sgd = base_settings("sgdm", cls, protocol)
+        assert (sgd["lr"], sgd["momentum"]) == (30.0, 0.0 if i else 0.9)
+    assert base_settings("adamomentum", cls, "as-run")["decoupled_weight_decay"] is False
+    # The controls have the settings of those they control.
+    adam, ours = (base_settings(name, cls, "as-run") for name in ("adam", "adamomentum"))
+    assert base_settings("adam-translated", cls, "as-run") == {**adam, "lr": 1e-3}
+    del ours["rectify"]
+    assert base_settings("adamomentum-debiased", cls, "as-run") == ours
+    assert base_settings("eadam", cls, "as-run") == ours
+    outer = {**ours, "eps": contenders.get("adamomentum-outer-eps").defaults["eps"]}
+    assert base_settings("adamomentum-outer-eps", cls, "as-run") == outer
+    workload = cls("full")
+    lrs = [workload.schedule.lr(1.0, Moment(0, e, 200)) for e in (99.9, 100, 144.9, 145, 199)]
+    assert lrs == pytest.approx([1, 0.1, 0.1, 0.01, 0.01])
+
+
+def test_the_switch_of_the_scripts():
+    restarted = Restarted(Step(at=(0.5, 0.725), factor=0.1), patience=5)
+    falling = [100.0 - i for i in range(120)]
+
+    def lr(history, epoch):
+        return restarted.lr(30.0, Moment(0, epoch, 200, tuple(history)))
+
+    assert lr(falling[:99], 99.5) == 30.0
+    assert lr(falling[:100], 100) == pytest.approx(3.0)
+    # Epoch 121 (0-based 120) is above the best of those more than five before it.
+    stalled = [*falling, 200.0]
+    assert lr(stalled[:-1], 120) == pytest.approx(3.0)
+    assert lr(stalled, 121) == pytest.approx(30.0)
+    assert lr([*stalled, *[300.0] * 30], 151) == pytest.approx(3.0)
+    early = [*falling[:10], 200.0, *falling[10:]]
+    assert lr(early[:11], 11) == 30.0
+    assert lr(early[:121], 121) == pytest.approx(3.0)
+    # Too few epochs to compare with.
+    assert lr([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 100) == pytest.approx(3.0)
+    workload = find_workload("ptb_lstm1").load()
+    assert isinstance(workload("full", "as-run").schedule_of("sgdm"), Restarted)
+    assert isinstance(workload("full", "as-run").schedule_of("adam"), Step)
+    assert isinstance(workload("full", "paper").schedule_of("sgdm"), Step)
+
+
+def test_without_its_average_asgd_is_sgd():
+    """Why the scripts' switch to ASGD is a restart of the lr, with a lag of one update."""
+    torch.manual_seed(0)
+    start = torch.randn(50)
+    one, two = (nn.Parameter(start.clone()) for _ in range(2))
+    averaging = torch.optim.ASGD([one], lr=0.3, t0=0, lambd=0.0, weight_decay=1.2e-6)
+    plain = torch.optim.SGD([two], lr=0.3, weight_decay=1.2e-6)
+    lrs = [0.3, *(0.3 * float(factor) for factor in torch.rand(40))]
+    for before, now in itertools.pairwise([0.3, *lrs]):
+        gradient = torch.randn(50)
+        one.grad, two.grad = gradient.clone(), gradient.clone()
+        averaging.param_groups[0]["lr"], plain.param_groups[0]["lr"] = now, before
+        averaging.step()
+        plain.step()
+    torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_one_step_of_the_full_network(name):
+    workload = find_workload(name).load()("full", "paper")
+    torch.manual_seed(0)
+    model = workload.model()
+    optimizer = contenders.get("adamomentum").build(model.parameters())
+    batch = (torch.randint(10_000, (5, 2)), torch.randint(10_000, (5, 2)), 5)
+    workload.loss(model, batch).backward()
+    before = scalars_of(model)
+    optimizer.step()
+    assert torch.isfinite(scalars_of(model)).all()
+    assert not torch.equal(before, scalars_of(model))
+
+
+def scalars_of(model):
+    return torch.cat([param.detach().flatten().clone() for param in model.parameters()])

@@ -1,0 +1,354 @@
+"""The verdicts on the paper's claims."""
+
+from dataclasses import asdict
+
+import pytest
+from scipy import stats
+
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.race.judge import Row
+from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_paper.claims import page as claims
+from adamomentum_paper.claims import rules
+from adamomentum_paper.effects import effects
+from tests.tools.made import HIGHER, LOWER, NEAR, OURS, race_of
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict", "words"),
+    [
+        ({"adam": LOWER, "yogi": LOWER}, "seen", "Better than adam by 4.98 (4.78 to 5.18)"),
+        (
+            {"adam": LOWER, "yogi": NEAR},
+            "seen in part",
+            "No difference detected to yogi (-0.58 to 0.62",
+        ),
+        ({"adam": LOWER}, "seen in part", "Not raced: yogi."),
+        ({"adam": LOWER, "yogi": HIGHER}, "not seen", "Worse than yogi by"),
+        ({"adam": NEAR, "yogi": NEAR}, "undecided", "could miss"),
+        ({"adam": [*LOWER[:4], None]}, "undecided", "adam cannot be compared: runs were lost."),
+        ({"sgdm": LOWER}, "not tested", "Not raced: adam and yogi."),
+    ],
+)
+def test_better_than_each(others, verdict, words):
+    judged = rules.better_than(race_of({"adamomentum": OURS, **others}), ("adam", "yogi"))
+    assert judged.verdict == verdict
+    assert words in judged.found
+
+
+def test_a_smaller_perplexity_is_better():
+    race = race_of({"adamomentum": OURS, "adam": HIGHER}, larger=False, metric="perplexity")
+    assert rules.better_than(race, ("adam",)).verdict == "seen"
+    assert rules.as_good_as(race, "adam").verdict == "seen"
+    race = race_of({"adamomentum": OURS, "adam": LOWER}, larger=False, metric="perplexity")
+    assert rules.better_than(race, ("adam",)).verdict == "not seen"
+    assert rules.as_good_as(race, "adam").verdict == "not seen"
+
+
+def test_one_seed_decides_nothing():
+    race = race_of({"adamomentum": [90.0], "sgdm": [10.0]})
+    for judged in (rules.better_than(race, ("sgdm",)), rules.as_good_as(race, "sgdm")):
+        assert judged.verdict == "undecided"
+        assert "one seed" in judged.found
+
+
+def test_without_adamomentum_nothing_is_tested():
+    race = race_of({"adam": OURS, "sgdm": LOWER}, target=90.0)
+    assert rules.better_than(race, ("adam",)).verdict == "not tested"
+    assert rules.as_good_as(race, "sgdm").verdict == "not tested"
+    assert rules.least_varied(race, ("adam",)).verdict == "not tested"
+    assert rules.faster_than(race, ("adam",)).verdict == "not tested"
+    assert rules.default_works(race).verdict == "not tested"
+    assert rules.robust_to_lr({**race, "ranking": []}, ("adam",)).verdict == "not tested"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "verdict"),
+    [
+        (0.0, "seen"),
+        (-3.0, "seen"),  # better than the other is as good
+        (0.3, "seen"),  # detected, and less than half a point
+        (2.0, "not seen"),
+    ],
+)
+def test_as_good_as_sgdm(ahead, verdict):
+    noise = [0.02, -0.01, 0.01, -0.02, 0.0]
+    other = [value + ahead + e for value, e in zip(OURS, noise, strict=True)]
+    judged = rules.as_good_as(race_of({"adamomentum": OURS, "sgdm": other}), "sgdm")
+    assert judged.verdict == verdict
+
+
+def test_what_the_interval_leaves_open_is_undecided():
+    other = [value + e for value, e in zip(OURS, [2.0, -1.5, 1.0, -2.0, 0.5], strict=True)]
+    judged = rules.as_good_as(race_of({"adamomentum": OURS, "sgdm": other}), "sgdm")
+    assert judged.verdict == "undecided"
+    # Mean 0, standard deviation 1.7: half of the interval is t(0.975, 4) 1.6956 / sqrt(5) = 2.11.
+    assert "0.0 (-2.1 to 2.1): 0.5 and more ahead is not excluded" in judged.found
+    lost = race_of({"adamomentum": OURS, "sgdm": [*OURS[:4], None]})
+    assert rules.as_good_as(lost, "sgdm").verdict == "undecided"
+    assert rules.as_good_as(race_of({"adamomentum": OURS}), "sgdm").verdict == "not tested"
+
+
+CALM = [1.00, 1.01, 0.99, 1.02, 0.98, 1.01]
+WILD = [1.0, 9.0, -7.0, 4.0, -3.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "verdict"),
+    [
+        (CALM, {"adam": WILD, "sgdm": WILD}, "seen"),
+        (CALM, {"adam": WILD, "sgdm": CALM[::-1]}, "seen in part"),
+        (CALM, {"adam": WILD}, "seen in part"),
+        (WILD, {"adam": CALM, "sgdm": WILD}, "not seen"),
+        (CALM, {"adam": CALM[::-1], "sgdm": CALM[::-1]}, "undecided"),
+        (CALM[:2], {"adam": WILD[:2], "sgdm": WILD[:2]}, "undecided"),
+        (CALM, {"adam": [*WILD[:5], None], "sgdm": CALM}, "undecided"),
+    ],
+)
+def test_the_lowest_variance(ours, others, verdict):
+    judged = rules.least_varied(race_of({"adamomentum": ours, **others}), ("adam", "sgdm"))
+    assert judged.verdict == verdict
+
+
+def test_pitman_and_morgan():
+    """Against the correlation of sums and differences by SciPy."""
+    a, b = [1.0, 2.5, 0.3, 4.0, 2.2], [1.1, 1.4, 1.0, 1.9, 1.2]
+    sums, gaps = (
+        [f(x, y) for x, y in zip(a, b, strict=True)] for f in (float.__add__, float.__sub__)
+    )
+    assert rules._pitman_morgan(a, b) == pytest.approx(stats.pearsonr(sums, gaps).pvalue)
+
+
+def test_epochs_to_the_target_by_hand():
+    epochs = {
+        "adamomentum": [[80, 90], [91], [70, 80, 90], [90]],
+        "sgdm": [[1, 2, 3, 4, 90], [1, 2, 3, 4, 5], [1] * 5, [1, 2, 3, 95]],
+        "adam": [[80, 90], [1, 91], [90], [1, 90]],
+    }
+    scores = {name: [1.0, 2.0, 3.0, 4.0] for name in epochs}
+    race = race_of(scores, target=90, epochs=epochs)
+    assert rules._epochs_to_target(race, "adamomentum") == [2, 1, 3, 1]
+    assert rules._epochs_to_target(race, "sgdm") == [5, 6, 6, 4]  # never is one more than 5
+    judged = rules.faster_than(race, ("sgdm",))
+    assert judged.verdict == "seen"
+    assert (
+        "adamomentum 1.8 epochs to 90 accuracy, reached by 4 of 4 runs. Faster than sgdm by 3.5 "
+        "(1.9 to 5.1)." in judged.found
+    )
+    assert rules.faster_than(race, ("sgdm", "adam")).verdict == "seen in part"
+    assert rules.faster_than(race, ("adam",)).verdict == "undecided"
+    always = {"adamomentum": [[1, 90]] * 3, "sgdm": [[90]] * 3}
+    race = race_of({name: [1.0] * 3 for name in always}, target=90, epochs=always)
+    judged = rules.faster_than(race, ("sgdm",))
+    assert judged.verdict == "undecided"
+    assert "No difference detected to sgdm (-1 with every seed)." in judged.found
+    swapped = {"adamomentum": epochs["sgdm"], "sgdm": epochs["adamomentum"]}
+    race = race_of({name: [1.0] * 4 for name in swapped}, target=90, epochs=swapped)
+    assert rules.faster_than(race, ("sgdm",)).verdict == "not seen"
+    assert rules.faster_than(race_of(scores, epochs=epochs), ("sgdm",)).verdict == "not tested"
+    lost = race_of({**scores, "sgdm": [None, 1.0, 1.0, 1.0]}, target=90, epochs=epochs)
+    assert rules.faster_than(lost, ("sgdm",)).verdict == "undecided"
+
+
+def tuned(*trials, chosen=2, metric="accuracy"):
+    """Trials of AdaMomentum by lr and validation score."""
+    made = [
+        {
+            "settings": {"lr": lr, "betas": [0.9, 0.999], "eps": 1e-16},
+            "validation": None if score is None else {metric: score},
+            "status": "done",
+            "epochs": 5,
+        }
+        for lr, score in trials
+    ]
+    return {"adamomentum": {"trials": made, "chosen": chosen}}
+
+
+@pytest.mark.parametrize(
+    ("trials", "verdict"),
+    [
+        ([(0.001, 98.1), (0.01, 100.0)], "seen"),
+        ([(0.001, 97.9), (0.01, 100.0)], "not seen"),
+        ([(0.001, None), (0.01, 100.0)], "not seen"),
+        ([(0.002, 98.1), (0.01, 100.0)], "not tested"),
+        ([(0.001, None), (0.01, None)], "undecided"),
+    ],
+)
+def test_the_default_beside_the_best_trial(trials, verdict):
+    race = race_of({"adamomentum": OURS}, tuned=tuned(*trials))
+    assert rules.default_works(race).verdict == verdict
+
+
+def test_a_default_that_halving_stopped_says_nothing():
+    trials = tuned((0.001, 10.0), (0.01, 100.0))
+    trials["adamomentum"]["trials"][0] |= {"status": "stopped", "epochs": 1}
+    judged = rules.default_works(race_of({"adamomentum": OURS}, tuned=trials))
+    assert judged.verdict == "not tested"
+    assert "stopped the default after 1 of 5 epochs" in judged.found
+
+
+@pytest.mark.parametrize(
+    ("decades", "verdict"),
+    [
+        ({"adamomentum": 2.0, "adam": 1.0, "sgdm": None}, "seen"),
+        ({"adamomentum": 1.0, "adam": 1.0, "sgdm": 2.0}, "undecided"),
+        ({"adamomentum": None, "adam": 1.0, "sgdm": 2.0}, "not seen"),
+    ],
+)
+def test_how_many_learning_rates_are_good(decades, verdict):
+    race = race_of(dict.fromkeys(decades, OURS), decades=decades)
+    assert rules.robust_to_lr(race, ("adam", "sgdm")).verdict == verdict
+    stopped = race_of(dict.fromkeys(decades, OURS), note="trials were stopped at different epochs")
+    judged = rules.robust_to_lr(stopped, ("adam", "sgdm"))
+    assert judged.verdict == "not tested"
+    assert "stopped at different epochs" in judged.found
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict"), [(LOWER, "seen"), (HIGHER, "not seen"), (NEAR, "undecided")]
+)
+def test_what_a_change_buys(before, verdict):
+    rows = [
+        Row(name, {"lr": lr}, Estimate.of(values), values, 0, 0)
+        for name, values, lr in (("eadam", before, 0.1), ("adamomentum", OURS, 0.01))
+    ]
+    found = effects(rows, find_workload("digits_cnn").load()("mini", "fair"), tuned=True)
+    race = race_of({"adamomentum": OURS}, effects=list(map(asdict, found)))
+    judged = rules.effect(race, "eadam", "adamomentum")
+    assert judged.verdict == verdict
+    assert judged.found.endswith("also differ in lr, and what that does is part of the difference.")
+    assert rules.effect(race, "adam", "eadam").verdict == "not tested"
+
+
+@pytest.mark.parametrize(
+    ("word", "verdict"),
+    [("holds", "seen"), ("holds only when", "seen in part"), ("does not hold", "not seen")],
+)
+def test_statements_of_the_theory(word, verdict):
+    found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s." + " So far." * 99}
+    judged = rules.theory({"findings": [found]}, "The moon")
+    assert judged.verdict == verdict
+    assert judged.found == f"{word.capitalize()}: {found['found']}"  # whole
+    assert rules.theory({"findings": [found]}, "The sun").verdict == "not tested"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        (("flatter", "flatter"), "seen"),
+        (("flatter", "no difference detected"), "seen in part"),
+        (("no difference detected", "no difference detected"), "undecided"),
+        (("flatter", "sharper"), "undecided"),
+        (("sharper", "no difference detected"), "not seen"),
+    ],
+)
+def test_flatness(verdicts, verdict):
+    def one(measure, said, other="adam", first="adamomentum"):
+        gap = {"mean": -0.5, "half": 0.2, "n": 3}
+        named = {"first": first, "other": other, "measure": measure}
+        return {**named, "difference": gap, "verdict": said}
+
+    record = {
+        "spec": {"scale": "mini", "protocol": "fair", "examples": 300},
+        "measures": {"rise": "rise", "trace": "trace of the Hessian"},
+        "comparisons": [
+            one("loss", "no difference detected"),
+            one("rise", verdicts[0]),
+            one("trace", verdicts[1]),
+            one("rise", "sharper", "sgdm"),
+        ],
+    }
+    judged = rules.flatter_than(record, "adam")
+    assert judged.verdict == verdict
+    assert "3 seeds: rise -0.50 (-0.70 to -0.30)" in judged.found
+    assert "Loss at the solutions: -0.50 (-0.70 to -0.30) (no difference" in judged.found
+    assert rules.flatter_than(record, "yogi").verdict == "not tested"
+    line = claims.flat_line({"cifar10_resnet34-mini-fair": record})
+    assert line.judged.verdict == verdict
+    assert claims.flat_line({"digits_cnn-mini-fair": record}).judged.verdict == "not tested"
+    record["comparisons"][0]["verdict"] = "lower"
+    judged = rules.flatter_than(record, "adam")  # whoever was trained further is flatter
+    assert judged.verdict == ("undecided" if "flatter" in verdicts else verdict)
+    for one_of_two in record["comparisons"]:
+        one_of_two["other"] += " (lr 0.01, 32-true)"
+    assert rules.flatter_than(record, "adam").verdict == "not tested"
+
+
+def test_memory():
+    assert rules.memory({"adam": 8, "adamomentum": 8}).verdict == "seen"
+    assert rules.memory({"adam": 8, "adamomentum": 12}).verdict == "not seen"
+    assert claims.state_bytes() == {"sgdm": 4, "adam": 8, "adamomentum": 8}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        (("seen", "seen"), "seen"),
+        (("seen", "not tested"), "seen in part"),
+        (("seen", "not seen"), "seen in part"),
+        (("undecided", "not seen"), "not seen"),
+        (("undecided", "not tested"), "undecided"),
+        (("not tested", "not tested"), "not tested"),
+    ],
+)
+def test_several_workloads_together(verdicts, verdict):
+    judged = {f"w{i}": rules.Judged(one, "So.") for i, one in enumerate(verdicts)}
+    assert rules.together(judged).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("adam", "translated", "answer"),
+    [
+        (LOWER, LOWER[::-1], "Undecided: there is a lead, but what"),
+        (LOWER, [88.0, 88.2, 87.9, 88.4, 87.8], "No: AdaMomentum is ahead"),
+        (LOWER, NEAR, "As far as can be seen, yes"),
+        (LOWER, HIGHER, "Yes, and more"),
+        (HIGHER, NEAR, "There is no lead: Adam is ahead."),
+        (NEAR, NEAR, "Undecided: no lead"),
+    ],
+)
+def test_whether_a_lead_is_one_of_the_lr(adam, translated, answer):
+    if answer.startswith("Undecided: there"):
+        translated = [*translated[:4], None]
+    scores = {"adamomentum": OURS, "adam": adam, "adam-translated": translated}
+    race = race_of(scores, spec={"trials": 0})
+    found, sentences = rules.lr_effect(race)
+    assert found.startswith(answer)
+    assert len(sentences) == 3
+    assert rules.lr_effect(race_of({"adamomentum": OURS, "adam": adam})) is None
+
+
+@pytest.mark.parametrize(
+    ("adam", "translated", "answer"),
+    [
+        (LOWER, LOWER, "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr"),
+        (LOWER, NEAR, "Undecided: no lead"),
+        (NEAR, LOWER, "Undecided: no lead"),
+        (LOWER, HIGHER, "There is no lead"),
+        (HIGHER, LOWER, "There is no lead"),
+    ],
+)
+def test_where_lr_is_tuned_a_lead_is_one_over_both(adam, translated, answer):
+    race = race_of({"adamomentum": OURS, "adam": adam, "adam-translated": translated})
+    found, sentences = rules.lr_effect(race)
+    assert found.startswith(answer)
+    assert len(sentences) == 2
+    assert not any("adam-translated and adam " in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster", "verdict"),
+    [
+        (("sgdm", "a", "b"), (), "seen"),
+        (("sgdm", "a"), (), "seen in part"),
+        (("a", "b"), (), "seen in part"),
+        (("sgdm", "a", "b"), ("c",), "seen"),
+        (("sgdm", "a"), ("b", "c"), "not seen"),
+        (("a", "b", "c"), ("sgdm",), "not seen"),
+        ((), (), "undecided"),
+    ],
+)
+def test_faster_than_most(slower, faster, verdict):
+    found = [{"other": name, "verdict": "worse"} for name in slower]
+    found += [{"other": name, "verdict": "better"} for name in faster]
+    assert rules._than_most(found, ("sgdm",), ("a", "b", "c")) == verdict

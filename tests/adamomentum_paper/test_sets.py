@@ -1,0 +1,167 @@
+"""What is known of data sets, and what is told of damage and absence."""
+
+import gzip
+import json
+import re
+import struct
+
+import numpy as np
+import pytest
+import torch
+from adamomentum_paper.data.idx import read_idx
+from typer.testing import CliRunner
+
+from adamomentum_lab.cli import app
+from adamomentum_lab.errors import LabError
+from adamomentum_paper.data import fashion_mnist as fashion
+from adamomentum_paper.data import sets
+from adamomentum_paper.data.files import hash_like, root
+from adamomentum_paper.data.sets import DataSet, Layout, get, known
+
+
+def idx_of(array, kind):
+    head = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind"),
+    [("u1", 8), ("i1", 9), ("i2", 11), ("i4", 12), ("f4", 13), ("f8", 14)],
+)
+@pytest.mark.parametrize("shape", [(7,), (3, 4, 5), (0, 2), ()])
+def test_idx_of_every_type(dtype, kind, shape):
+    array = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
+    content = idx_of(np.asarray(array), kind)
+    for stored in (content, gzip.compress(content)):
+        np.testing.assert_array_equal(read_idx(stored).numpy(), array)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is not in the IDX format"),
+        (b"PK\3\4 a zip", "begins with '504b0304'"),
+        (b"\0\0\x08\x02\0\0\0\x02", "takes"),
+        (idx_of(np.zeros((3, 2), np.uint8), 8)[:-1], "has 17 bytes; an array of 3x2 takes 18"),
+        (gzip.compress(b"x" * 100, mtime=0)[:-9], "cannot be unpacked"),
+        (gzip.compress(b"x" * 100, mtime=0)[:12] + b"!!!!" + b"x" * 9, "cannot be unpacked"),
+    ],
+)
+def test_idx_that_is_none(content, sentence):
+    with pytest.raises(LabError, match=f"images.gz .*{re.escape(sentence)}|{re.escape(sentence)}"):
+        read_idx(content, "images.gz")
+
+
+@pytest.mark.skipif(
+    not (root() / "fashion-mnist").is_dir(), reason="Fashion-MNIST is not in the data folder"
+)
+def test_the_real_fashion_mnist():
+    images, labels = fashion.fashion_mnist(train=False)
+    assert images.shape == (10_000, 1, 28, 28)
+    assert images.dtype == torch.uint8
+    assert torch.bincount(labels).tolist() == [1000] * 10
+
+
+def test_fashion_mnist_that_is_missing(tmp_path):
+    with pytest.raises(LabError, match=r"train-images.* is missing: `adamomentum data fetch fash"):
+        fashion.fashion_mnist(train=True, folder=tmp_path)
+
+
+def test_every_set_says_where_it_comes_from():
+    for name, dataset in known().items():
+        assert dataset.name == name
+        assert dataset.downloads or dataset.by_hand
+        assert dataset.terms
+        for layout in dataset.layouts:
+            assert layout.files or layout.images
+            assert all(hash_like(digest) for digest in layout.files.values())
+        for download in dataset.downloads:
+            assert hash_like(download.digest)
+    assert {"cifar10", "fashion-mnist", "imagenet", "tiny-imagenet"} <= set(known())
+    with pytest.raises(LabError, match="did you mean 'cifar10'"):
+        get("cifar-10")
+
+
+def test_states(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    md5 = "5d41402abc4b2a76b9719d911017c592"  # of "hello"
+    dataset = DataSet(
+        "greeting",
+        "a greeting",
+        (
+            Layout("whole", {"a": md5, "b": md5}, {"train": 2}),
+            Layout("whole", {"a": md5}, part="only a"),
+        ),
+        "free",
+        by_hand="say it",
+    )
+    assert dataset.state() == ("missing", "say it")
+    folder = tmp_path / "whole"
+    (folder / "train" / "x").mkdir(parents=True)
+    assert dataset.state() == ("damaged", f"{folder}: a is missing")
+    (folder / "a").write_text("hello")
+    assert dataset.state() == ("part", f"{folder}: only a")
+    (folder / "b").write_text("hell")
+    assert dataset.state()[0] == "part"
+    (folder / "a").write_text("hell")
+    assert dataset.state()[1] == f"{folder}: a is not what it should be (4 bytes)"
+    for name in ("a", "b"):
+        (folder / name).write_text("hello")
+    for name in ("1.JPEG", "x/2.png", "x/boxes.txt"):
+        (folder / "train" / name).touch()
+    assert dataset.state() == ("complete", str(folder))
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied", "a")
+
+    monkeypatch.setattr(sets, "digest_of", refused)
+    assert dataset.state() == ("damaged", "a cannot be read (Permission denied)")
+
+
+def test_the_layout_that_is_judged_is_the_one_that_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    md5 = "5d41402abc4b2a76b9719d911017c592"  # of "hello"
+    dataset = DataSet(
+        "s", "", (Layout("first", {"a": md5}), Layout("second", {"b": md5})), "", by_hand="x"
+    )
+    assert dataset.place(tmp_path) == tmp_path / "first"
+    (tmp_path / "second").mkdir()
+    (tmp_path / "second" / "b").write_text("hello")
+    assert dataset.place(tmp_path) == tmp_path / "second"
+    assert dataset.state() == ("complete", str(tmp_path / "second"))
+    (tmp_path / "first").mkdir()
+    assert dataset.place(tmp_path) == tmp_path / "first"
+    assert dataset.state() == ("damaged", f"{tmp_path / 'first'}: a is missing")
+
+
+def test_the_command_lists_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    result = CliRunner().invoke(app, ["data", "--json"])
+    listed = json.loads(result.stdout)["data"]
+    assert listed["cifar10"]["state"] == "damaged"
+    assert "data_batch_1.bin is missing" in listed["cifar10"]["detail"]
+    assert listed["imagenet"]["state"] == "missing"
+    shown = CliRunner().invoke(app, ["data"]).stdout
+    assert all(name in shown for name in known())
+    assert "adamomentum data fetch tiny-imagenet (248 MB)" in " ".join(shown.split())
+
+
+def test_the_command_tells_mistakes(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
+    wrong = CliRunner().invoke(app, ["data", "fetch", "cifar"])
+    assert wrong.exit_code == 2
+    assert "did you mean 'cifar10'" in wrong.output
+    wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", "/no/such/folder"])
+    assert wrong.exit_code == 2
+    assert "is no folder and no address" in " ".join(wrong.output.split())
+    wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", ""])
+    assert wrong.exit_code == 2
+    by_hand = CliRunner().invoke(app, ["data", "fetch", "imagenet"])
+    assert "cannot be downloaded: register at" in str(by_hand.exception)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path / "file"))
+    for args in (["data"], ["data", "fetch", "cifar10"]):
+        assert "file is not a folder; ADAMOMENTUM_DATA" in str(
+            CliRunner().invoke(app, args).exception
+        )

@@ -1,0 +1,1 @@
+"""Scripts of this repository: they keep records, and fill pages from them."""

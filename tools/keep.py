@@ -1,0 +1,310 @@
+"""Make the small records in results/ from what the commands of the lab have written.
+
+python -m tools.keep RUNS...             every finished race of these folders of results
+python -m tools.keep RUNS/races/ID       one of them; --name NAME calls it otherwise
+python -m tools.keep --theory DIR        what `adamomentum theory all --out DIR` wrote
+python -m tools.keep --landscape DIR...  what `adamomentum landscape ... --out DIR` wrote
+python -m tools.keep --speed FILES...    what `adamomentum bench --out FILE` wrote, once a file
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from adamomentum_lab.bench.step_time import models
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import write
+from adamomentum_lab.race.judge import Row
+from adamomentum_lab.race.plan import Race
+from adamomentum_lab.report.page import load
+from adamomentum_lab.stats.comparisons import Comparison
+from adamomentum_lab.words import listed
+
+RECORDS = Path("results")
+DIGITS = {"": 6, "epochs": 5, "epoch_seconds": 3}  # of numbers, and of those under these keys
+VERSIONS = ("adamomentum", "commit", "torch", "python")
+# What says how a run was made, without saying where.
+ENVIRONMENT = (*VERSIONS, "processors", "threads", "device")
+TIMES = ("updates", "seconds", "ms_per_update", "epoch_seconds")
+TUNING = {"search", "words", "rungs", "contenders"}
+ENDS = ("done", "diverged", "failed", "stopped")
+EXACT = ("spec", "settings", "space")  # what a repetition needs
+PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
+STEPS = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")  # of the tables
+SPOILED = (OSError, ValueError, TypeError, KeyError, AttributeError)
+
+
+def race_record(race: dict[str, Any]) -> dict[str, Any]:
+    """The small record of a race, as its race.json was read; a LabError says why there is none.
+
+    Of trials no epochs are kept and no test scores, which decided nothing; of a run's environment
+    only what the run before did not have.
+    """
+    if why := _unfit(race):
+        raise LabError(
+            f"{why}; the command of its race writes it anew, and finished runs are not repeated."
+        )
+    shared = {key: race["spec"][key] for key in ("workload", "code", "scale", "protocol")}
+    kept = {key: value for key, value in race.items() if key != "name"}
+    kept["runs"] = [_run(run, shared) for run in race["runs"]]
+    environments = [_machine(run["machine"], ENVIRONMENT) for run in race["runs"]]
+    for run, now, before in zip(kept["runs"], environments, [{}, *environments], strict=False):
+        run["machine"] = {**(now if now != before else {}), **run["machine"]}
+    kept["machine"] = _machine(race["machine"], (*VERSIONS, "processors", "command"))
+    plain: dict[str, Any] = _plain(kept)
+    return plain
+
+
+def _unfit(race: dict[str, Any]) -> str | None:
+    """Why a race.json cannot be kept."""
+    file = f"race.json of {race['name']}"
+    spec, rows = race["spec"], race["ranking"]
+    tuning = race.get("tuning", {} if spec.get("trials") else dict.fromkeys(TUNING))
+    compared = [row["comparison"] for row in rows if row.get("comparison")]
+    compared += [effect["comparison"] for effect in race.get("effects", ())]
+    if (
+        "headline" not in race
+        or not _names(Race) <= spec.keys()
+        or not tuning.keys() >= TUNING
+        or not all(_names(Row) <= row.keys() for row in rows)
+        or not all(_names(Comparison) <= one.keys() for one in compared)
+    ):
+        return f"{file} was written by an older version"
+    final = [run["spec"]["optimizer"] for run in race["runs"] if run["stage"] == "final"]
+    if sorted(final) != sorted(name for name in spec["optimizers"] for _ in range(spec["seeds"])):
+        return f"{file} is half-finished: it has {len(final)} final runs"
+    going = [run["status"] for run in race["runs"] if run["status"] not in ENDS]
+    return f"{file} is half-finished: a run is {going[0]}" if going else None
+
+
+def _names(cls: type[Any]) -> set[str]:
+    return {field.name for field in fields(cls)}
+
+
+def _run(run: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    trial = run["stage"] == "tuning"
+    spec = {key: value for key, value in run["spec"].items() if key not in shared}
+    final = {key: value for key, value in run["final"].items() if not (trial and key == "test")}
+    return {
+        "stage": run["stage"],
+        "id": run["id"],
+        "spec": spec,
+        "status": run["status"],
+        "epochs": [] if trial else run["epochs"],
+        "final": final,
+        "machine": _machine(run["machine"], TIMES[:-1] if trial else TIMES),
+        **({"error": run["error"]} if "error" in run else {}),
+    }
+
+
+def _machine(machine: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: machine[key] for key in keys if machine.get(key) is not None}
+
+
+def _plain(value: Any, digits: int = DIGITS[""]) -> Any:
+    """Rounded, and without the folders of this machine."""
+    if isinstance(value, dict):
+        return {
+            name: item if name in EXACT else _plain(item, DIGITS.get(name, digits))
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_plain(item, digits) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    return PATH.sub("", value) if isinstance(value, str) else value
+
+
+def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of a claim of the theory; a LabError says why there is none."""
+    wanted = ("claim", "size", "verdict", "summary", "findings", "machine")
+    if not all(key in found for key in wanted):
+        raise LabError(f"{file} was written by an older version; `adamomentum theory` makes it.")
+    if found["size"] == "smoke":
+        raise LabError(f"{file} is of size smoke, which is for tests.")
+    kept = {key: found[key] for key in wanted[:-1]}
+    return {**kept, "versions": _machine(found["machine"], VERSIONS)}
+
+
+def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of a comparison of solutions, without the surfaces."""
+    wanted = ("spec", "measures", "groups", "comparisons", "verdicts", "notes", "runs")
+    if not isinstance(found, dict) or not all(key in found for key in wanted):
+        raise LabError(f"{file} was not written by this version of `adamomentum landscape`.")
+    by_optimizer(found, file)
+    kept = {key: found[key] for key in wanted}
+    kept["runs"] = [
+        {key: run[key] for key in ("id", "spec", "epochs", "loss", "measures")}
+        for run in found["runs"]
+    ]
+    record: dict[str, Any] = _plain(kept)
+    return record
+
+
+def by_optimizer(found: dict[str, Any], where: object) -> dict[str, dict[str, Any]]:
+    """The groups of a comparison of solutions; a LabError where one optimizer has two."""
+    groups = {group["optimizer"]: group for group in found["groups"]}
+    for name in groups:
+        settings = [group["settings"] for group in found["groups"] if group["optimizer"] == name]
+        if len(settings) > 1:
+            raise LabError(
+                f"{where} has {name} more than once ({'; '.join(settings)}); compare the runs of "
+                "one setting of each."
+            )
+    return groups
+
+
+def speed_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The small record of one measurement of step times."""
+    if not isinstance(found, dict) or not {"machine", "models"} <= found.keys():
+        raise LabError(f"{file} was not written by this version of `adamomentum bench`.")
+    if lacks := _lacks(found["models"]):
+        raise LabError(f"{file} lacks {lacks}; `adamomentum bench` without --model measures all.")
+    machine = _machine(found["machine"], (*ENVIRONMENT, "processor"))
+    record: dict[str, Any] = _plain({**found, "machine": machine}, 4)
+    return record
+
+
+def _lacks(measured: dict[str, Any]) -> str:
+    """Which models of a measurement, or whose steps, the tables would miss."""
+    missing = [repr(model) for model in models() if model not in measured]
+    missing = missing or [
+        f"{step.strip()!r} of {model!r}"
+        for model in models()
+        for step in STEPS
+        if step not in measured[model]["steps"]
+    ]
+    return listed(missing)
+
+
+def text(record: dict[str, Any]) -> str:
+    """JSON, with a line for each run and each row, so that changes can be read."""
+
+    def one(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+    def lines(value: Any) -> str:
+        if not isinstance(value, list) or not value:
+            return one(value)
+        return "[\n" + ",\n".join(map(one, value)) + "\n]"
+
+    parts = [f"{one(key)}:{lines(value)}" for key, value in record.items()]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def races_of(place: Path) -> list[dict[str, Any]]:
+    """Of a folder of results, or the one of a race's own folder."""
+    if not (place / "race.json").is_file():
+        return load(place)
+    found = [race for race in load(place.parents[1]) if race["name"] == place.name]
+    if not found:
+        raise LabError(f"all runs of {place} are part of another race of its folder; keep that.")
+    return found
+
+
+def called(spec: dict[str, Any]) -> str:
+    """The name of a record."""
+    return f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
+
+
+def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[Path]:
+    """Write a record of each race of these folders; all, or none where one cannot be kept."""
+    made: dict[str, tuple[str, str]] = {}
+    for race in (race for place in places for race in races_of(place)):
+        spec = race["spec"]
+        its = name or called(spec)
+        if its in made:
+            raise LabError(
+                f"{made[its][0]} and {race['name']} would both be called {its}; give the folder "
+                "of one race, and --name for another."
+            )
+        with _whole(race["name"]):
+            made[its] = (race["name"], text(race_record(race)))
+    files = {out / "races" / its / "race.json": content for its, (_, content) in made.items()}
+    for file, content in files.items():
+        write(file, content)
+    return list(files)
+
+
+def keep_theory(folder: Path, out: Path) -> list[Path]:
+    """Write a record of each claim in a folder."""
+    found = sorted(folder.glob("*.json"))
+    if not found:
+        raise LabError(f"there is no theory in {folder}; `adamomentum theory all --out` makes it.")
+    return _keep(found, theory_record, out / "theory")
+
+
+def _keep(
+    files: list[Path],
+    record: Callable[[dict[str, Any], Path], dict[str, Any]],
+    out: Path,
+    name: Callable[[dict[str, Any]], str] | None = None,
+) -> list[Path]:
+    """Write a record of each file; all, or none where one cannot be kept."""
+    made: dict[str, tuple[Path, str]] = {}
+    for file in files:
+        with _whole(file):
+            one = record(json.loads(file.read_text(encoding="utf-8")), file)
+            its = f"{name(one)}.json" if name else file.name
+            content = text(one)
+        if its in made:
+            raise LabError(f"{made[its][0]} and {file} would both be called {its}; keep one.")
+        made[its] = (file, content)
+    for its, (_, content) in made.items():
+        write(out / its, content)
+    return [out / its for its in made]
+
+
+@contextmanager
+def _whole(source: object) -> Iterator[None]:
+    """Say in a sentence that a source is not as its command writes it."""
+    try:
+        yield
+    except SPOILED as error:
+        raise LabError(f"{source} cannot be kept ({type(error).__name__}: {error}).") from error
+
+
+def main(words: list[str] | None = None) -> int:
+    """The command; 1 after a sentence on standard error if something cannot be kept."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", type=Path, help="folders of results, or of one race")
+    parser.add_argument("--theory", type=Path, help="folder that `adamomentum theory` wrote")
+    parser.add_argument(
+        "--landscape", nargs="+", type=Path, default=[], help="folders of `landscape --out`"
+    )
+    parser.add_argument("--speed", nargs="+", type=Path, default=[], help="files of `bench --out`")
+    parser.add_argument("--name", help="of the record, if not WORKLOAD-SCALE-PROTOCOL")
+    parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
+    given = parser.parse_args(words)
+    if not (given.runs or given.theory or given.landscape or given.speed):
+        parser.error("name a folder of results, --theory, --landscape or --speed.")
+    try:
+        files = keep_races(given.runs, given.out, given.name) if given.runs else []
+        files += keep_theory(given.theory, given.out) if given.theory else []
+        files += _keep(
+            [folder / "landscape.json" for folder in given.landscape],
+            landscape_record,
+            given.out / "landscape",
+            lambda one: called(one["spec"]),
+        )
+        files += _keep(given.speed, speed_record, given.out / "speed")
+    except LabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for file in files:
+        print(f"{file}  {file.stat().st_size / 1000:.0f} kB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
