@@ -3,27 +3,35 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
-# One thread per test process: two pools on the same cores slow torch down many times.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2)
+SOURCES := pyproject.toml constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
+# One thread per test process: two pools on the same cores slow torch down many times. A module's
+# tests stay in one process, so that their fixtures are made once.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2) --dist loadscope
 
-.PHONY: help install race lint check test bench results docs clean
+.PHONY: help install race lint check test test-all bench results docs clean
 
 help:
-	@echo "make race     race eight optimizers on an embedded problem"
-	@echo "make test     everything: lint, types, all tests"
-	@echo "make check    lint, types and the fast tests"
-	@echo "make bench    step time and memory beside torch.optim.Adam"
-	@echo "make results  tables and pages of results, from the records in results/"
-	@echo "make docs     the documentation, in site/"
-	@echo "make install  the environment of the above, in $(VENV)"
-	@echo "make clean    remove what these made"
+	@echo "make race      race eight optimizers on an embedded problem"
+	@echo "make check     lint, types and the fast tests"
+	@echo "make test      lint, types and all tests but the full grids"
+	@echo "make test-all  the full grids too"
+	@echo "make bench     step time and memory beside torch.optim.Adam"
+	@echo "make results   tables and pages of results, from the records in results/"
+	@echo "make docs      the documentation, in site/"
+	@echo "make install   the environment of the above, in $(VENV)"
+	@echo "make clean     remove what these made"
+
+# The lab alone: what `make race` and `make bench` need.
+$(VENV)/lab: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) -e '.[lab]'
+	@touch $@
 
 install: $(VENV)/installed
 
-$(VENV)/installed: pyproject.toml constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) -e '.[torch,optax,keras,lab,ray,dev]'
+$(VENV)/installed: $(VENV)/lab
+	$(PIP) -e '.[optax,keras,ray,dev]'
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed
@@ -36,15 +44,18 @@ lint: install
 	$(BIN)/mypy
 
 check: lint
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not full"
 
 test: lint
+	$(PYTEST) -m "not full"
+
+test-all: lint
 	$(PYTEST)
 
-race: install
+race: $(VENV)/lab
 	$(BIN)/adamomentum race digits_cnn
 
-bench: install
+bench: $(VENV)/lab
 	$(BIN)/adamomentum bench
 
 results: install

@@ -15,19 +15,21 @@ except ModuleNotFoundError as error:
 
 from adamomentum_lab import commands
 from adamomentum_lab.commands import app
+from adamomentum_lab.errors import LabError, StoppedError
 from adamomentum_lab.plugins import plugins
 
 for _name in ("race", "train", "listing", "report", "bench"):
     importlib.import_module(f"adamomentum_lab.commands.{_name}")
-for _plugin in plugins():
-    for _name in _plugin.commands:
-        importlib.import_module(_name)
+try:
+    for _plugin in plugins():
+        for _name in _plugin.commands:
+            importlib.import_module(_name)
+except LabError as error:
+    sys.exit(f"adamomentum: {error}")
 
 
 def main() -> None:
     """Run; a fault is one sentence, and an interruption ends with 130."""
-    from adamomentum_lab.errors import LabError, StoppedError
-
     try:
         app()
     except StoppedError as error:

@@ -8,7 +8,6 @@ executed.
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import sys
 import sysconfig
@@ -20,18 +19,24 @@ _INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")
 
 def digest(file: Path) -> str:
     """Of a file and the modules it reaches. Neither its place nor that of the modules counts."""
-    parts = {"": hashlib.sha256(file.read_bytes()).hexdigest()}
+    files = {"": file, **reached_modules(file)}
+    parts = [f"{name} {hashlib.sha256(files[name].read_bytes()).hexdigest()}" for name in files]
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:12]
+
+
+def reached_modules(file: Path) -> dict[str, Path]:
+    """The modules whose code counts for a file, by name: those it imports, those they import..."""
+    found: dict[str, Path] = {}
     left = [(file, "")]
     while left:
         source, package = left.pop()
         for name in _imports(source, package):
-            found = None if name in parts else _find(name, file.parent)
-            if found is not None:
-                parts[name] = hashlib.sha256(found.read_bytes()).hexdigest()
-                inside = name if found.name == "__init__.py" else name.rpartition(".")[0]
-                left.append((found, inside))
-    text = "\n".join(f"{name} {parts[name]}" for name in sorted(parts))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+            module = None if name in found else _find(name, file.parent)
+            if module is not None:
+                found[name] = module
+                is_package = module.name == "__init__.py"
+                left.append((module, name if is_package else name.rpartition(".")[0]))
+    return found
 
 
 def _imports(file: Path, package: str) -> Iterator[str]:
@@ -52,7 +57,6 @@ def _imports(file: Path, package: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
-@functools.cache
 def _find(name: str, beside: Path) -> Path | None:
     """The file of a module whose code counts; None of the others."""
     top = name.partition(".")[0]

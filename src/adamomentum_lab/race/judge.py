@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adamomentum_lab.engine.store import Run
+from adamomentum_lab.protocols import OURS
 from adamomentum_lab.selection import reported_epoch
-from adamomentum_lab.stats.comparisons import OURS, Comparison, Pair, compare, compare_pairs
+from adamomentum_lab.stats.comparisons import Comparison, Pair, compare, compare_pairs
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import amount, counted, listed
 from adamomentum_lab.workload import Workload

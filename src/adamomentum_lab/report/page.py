@@ -6,6 +6,7 @@ import base64
 import contextlib
 import datetime
 import hashlib
+import importlib.util
 import io
 import json
 import math
@@ -22,10 +23,9 @@ from adamomentum_lab import words
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
-from adamomentum_lab.protocols import UNTUNED, protocols
+from adamomentum_lab.protocols import OURS, UNTUNED, protocols
 from adamomentum_lab.report.html import render
 from adamomentum_lab.stats import curves
-from adamomentum_lab.stats.comparisons import OURS
 from adamomentum_lab.stats.profiles import profiles
 
 _HERE = Path(__file__).parent
@@ -103,11 +103,9 @@ def render_races(races: Sequence[Race], folder: Path) -> str:
 
 
 def _page(races: Sequence[Race], folder: Path) -> str:
-    from plotly.offline import get_plotlyjs
-
     views = [_view(race, folder) for race in races]
     known = {run["id"] for race in races for run in race["runs"]}
-    scripts = [get_plotlyjs(), (_HERE / "page.js").read_text(encoding="utf-8")]
+    scripts = [_plotly(), (_HERE / "page.js").read_text(encoding="utf-8")]
     data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
     return render(
         (_HERE / "page.html").read_text(encoding="utf-8"),
@@ -125,6 +123,15 @@ def _page(races: Sequence[Race], folder: Path) -> str:
         made=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         ours=OURS,
     )
+
+
+def _plotly() -> str:
+    """The script of Plotly, without the import of its package, which takes longer than the page."""
+    spec = importlib.util.find_spec("plotly")
+    assert spec is not None
+    assert spec.origin is not None
+    file = Path(spec.origin).parent / "package_data" / "plotly.min.js"
+    return file.read_text(encoding="utf-8")
 
 
 def _interval(estimate: dict[str, Any], sign: bool = False) -> str:

@@ -54,7 +54,7 @@ def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
 
 def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
     """The ranking, and the settings each was raced with."""
-    from adamomentum_lab.stats.comparisons import OURS
+    from adamomentum_lab.protocols import OURS
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("", justify="right", no_wrap=True)
@@ -166,7 +166,7 @@ def trial_lines(plan: Plan) -> list[str]:
 
 def show_race(result: Result, folder: Path) -> None:
     """Print who won, how sure that is, and where the rest is."""
-    from adamomentum_lab.stats.comparisons import OURS
+    from adamomentum_lab.protocols import OURS
 
     race, workload = result.race, result.workload
     out = Console(highlight=False)

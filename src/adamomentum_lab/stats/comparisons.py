@@ -12,13 +12,12 @@ from typing import Literal
 import numpy as np
 from scipy import optimize, special
 
+from adamomentum_lab.protocols import OURS
 from adamomentum_lab.stats.estimates import Estimate, Scores, finite, unit_of
 from adamomentum_lab.stats.sentences import of_comparison
 
 Verdict = Literal["better", "worse", "no difference detected", "not comparable"]
 
-OURS = "adamomentum"
-"""Whom the others are compared with."""
 LEVEL = 0.05
 """Chance of any false alarm in a family of comparisons."""
 POWER = 0.8

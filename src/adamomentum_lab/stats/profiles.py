@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from adamomentum_lab.stats.estimates import Scores, finite
 
 TAU_MAX = 4.0
@@ -58,7 +56,7 @@ def profiles(
     None, NaN and infinity are never. Only optimizers that were raced on all workloads are compared,
     and the best is the best of these. AlgoPerf: arXiv 2306.07179, section 4.
     """
-    grid = [float(tau) for tau in (np.linspace(1, TAU_MAX, 121) if taus is None else taus)]
+    grid = list(taus or [1 + i * (TAU_MAX - 1) / 120 for i in range(121)])
     raced = {name: None for by_name in measures.values() for name in by_name}  # in their order
     shared = [name for name in raced if all(name in by_name for by_name in measures.values())]
     ratios: dict[str, dict[str, float | None]] = {}

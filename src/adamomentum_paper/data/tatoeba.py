@@ -1,4 +1,4 @@
-"""Sentence pairs of Tatoeba (selection of manythings.org), or of any file of such pairs."""
+"""Sentence pairs of Tatoeba (selection of manythings.org)."""
 
 from __future__ import annotations
 
@@ -33,17 +33,6 @@ def tatoeba(folder: Path | None = None) -> Text:
     """All pairs, German and English, in order of the length of the English."""
     file = (folder or root()) / _FOLDER / _FILE
     return _pairs(checked(file, _SHA256, DATASET.source()).decode(), str(file))
-
-
-def tab_separated(file: Path) -> Text:
-    """The pairs of a file with a translation, a tab and a sentence on each line.
-
-    That is manythings.org's order: English first. What follows a second tab is left out.
-    """
-    try:
-        return _pairs(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise LabError(f"{file} cannot be read ({error}).") from error
 
 
 def _pairs(content: str, name: str) -> Text:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from adamomentum_lab.errors import LabError, unknown
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
+else:
+    Figure = Any  # matplotlib takes long to load, and only drawing needs it
 
 Size = Literal["smoke", "default", "paper"]
 Numbers = dict[str, Any]  # what JSON can hold

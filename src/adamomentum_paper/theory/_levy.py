@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ class Exits:
         return found
 
 
-def exponent(x: list[float], times: list[dict[str, float | int | None]]) -> tuple[float, float]:
+def exponent(x: Sequence[float], times: list[dict[str, float | int | None]]) -> tuple[float, float]:
     """Slope of log E[exit] over log x, weighted by exits, and half its 95 % interval."""
     points = [
         (math.log(a), math.log(float(t["mean"])), float(t["exits"] or 0))

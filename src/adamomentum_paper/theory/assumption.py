@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
+from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BETA1, BETA2 = 0.9, 0.999
 FACTOR = BETA1 / (2 - BETA1)  # of m^2, in Assumption 5
@@ -108,73 +106,59 @@ def _summary(name: str, batch: int, traces: list[dict[str, torch.Tensor]]) -> Nu
     }
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """Figure 2 late in training; the choice of the batch; coordinates; Assumption 3."""
     ours = [run for run in numbers["runs"] if run["optimizer"] == "adamomentum"]
     held = [run["batch"] for run in ours if run["steps_held"] >= 0.95]
-    findings = [
-        Finding(
-            "The squared noise is consistently below b1 m^2/(2-b1) late in training (Figure 2).",
-            _word(len(held), len(ours)),
-            "With AdaMomentum it is so, summed over the weights, in "
-            + ", ".join(f"{r['steps_held']:.0%} of the later steps with batches of {r['batch']}"
-                        for r in ours)
-            + ". Means of the two sides: "
-            + ", ".join(f"{r['ratio_late']:.3f}" for r in ours)
-            + f" of what is needed; independent noise alone gives {PURE_NOISE:.3f}.",
-        )
-    ]  # fmt: skip
+    yield Finding(
+        "The squared noise is consistently below b1 m^2/(2-b1) late in training (Figure 2).",
+        word_for(len(held), len(ours)),
+        "With AdaMomentum it is so, summed over the weights, in "
+        + ", ".join(f"{r['steps_held']:.0%} of the later steps with batches of {r['batch']}"
+                    for r in ours)
+        + ". Means of the two sides: "
+        + ", ".join(f"{r['ratio_late']:.3f}" for r in ours)
+        + f" of what is needed; independent noise alone gives {PURE_NOISE:.3f}.",
+    )  # fmt: skip
     early = [run["ratio_early"] for run in ours]
-    findings.append(
-        Finding(
-            "It becomes so as the iterations go on.",
-            _word(sum(run["ratio_late"] >= max(1, run["ratio_early"]) for run in ours), len(ours)),
-            "From the first 20 steps to the second half of training the ratio goes from "
-            + ", ".join(
-                f"{e:.3f} to {r['ratio_late']:.3f} (batch {r['batch']})"
-                for e, r in zip(early, ours, strict=True)
-            )
-            + ".",
+    yield Finding(
+        "It becomes so as the iterations go on.",
+        word_for(sum(run["ratio_late"] >= max(1, run["ratio_early"]) for run in ours), len(ours)),
+        "From the first 20 steps to the second half of training the ratio goes from "
+        + ", ".join(
+            f"{e:.3f} to {r['ratio_late']:.3f} (batch {r['batch']})"
+            for e, r in zip(early, ours, strict=True)
         )
+        + ".",
     )
     grows = all(a["ratio_late"] < b["ratio_late"] for a, b in pairwise(ours))
     enough = [run["batch"] for run in ours if run["ratio_late"] >= 1]
-    findings.append(
-        Finding(
-            "A batch that is large enough satisfies it.",
-            _word(len(enough), len(ours)),
-            f"The ratio {'grows' if grows else 'does not always grow'} with the batch; on average "
-            "over the later steps it suffices with batches of "
-            f"{', '.join(map(str, enough)) or 'none of these sizes'} "
-            f"(all examples: {numbers['examples']}).",
-        )
+    yield Finding(
+        "A batch that is large enough satisfies it.",
+        word_for(len(enough), len(ours)),
+        f"The ratio {'grows' if grows else 'does not always grow'} with the batch; on average "
+        "over the later steps it suffices with batches of "
+        f"{', '.join(map(str, enough)) or 'none of these sizes'} "
+        f"(all examples: {numbers['examples']}).",
     )
     parts = [run["coordinates_held"] for run in ours]
-    findings.append(
-        Finding(
-            "It holds for each coordinate, which is what the proof uses.",
-            _word(sum(part >= 0.95 for part in parts), len(parts)),
-            f"In the last {numbers['window']} steps for "
-            + ", ".join(f"{p:.1%} (batch {r['batch']})" for p, r in zip(parts, ours, strict=True))
-            + " of the weights.",
-        )
+    yield Finding(
+        "It holds for each coordinate, which is what the proof uses.",
+        word_for(sum(part >= 0.95 for part in parts), len(parts)),
+        f"In the last {numbers['window']} steps for "
+        + ", ".join(f"{p:.1%} (batch {r['batch']})" for p, r in zip(parts, ours, strict=True))
+        + " of the weights.",
     )
     fine = [run for run in numbers["runs"] if run["integral_least"] >= 0]
-    findings.append(
-        Finding(
-            "The integral of the product of gradient and momentum, Assumption 3, is not negative.",
-            _word(len(fine), len(numbers["runs"])),
-            f"It never was in {len(fine)} of {len(numbers['runs'])} settings of optimizer and "
-            "batch; the product itself is positive in "
-            f"{min(r['product_positive_late'] for r in numbers['runs']):.0%} to "
-            f"{max(r['product_positive_late'] for r in numbers['runs']):.0%} of the later steps.",
-        )
+    yield Finding(
+        "The integral of the product of gradient and momentum, Assumption 3, is not negative.",
+        word_for(len(fine), len(numbers["runs"])),
+        f"It never was in {len(fine)} of {len(numbers['runs'])} settings of optimizer and "
+        "batch; the product itself is positive in "
+        f"{min(r['product_positive_late'] for r in numbers['runs']):.0%} to "
+        f"{max(r['product_positive_late'] for r in numbers['runs']):.0%} of the later steps.",
     )
-    return findings
-
-
-def _word(good: int, of: int) -> Word:
-    return "holds" if good == of else "holds only when" if good else "does not hold"
 
 
 def tables(numbers: Numbers) -> list[Table]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
+from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._pair import Pair
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # The paper draws the curve without numbers; these are ours.
 FLAT, STEEP = 0.01, 1.0  # slopes of the plateau and of the descent
@@ -159,10 +158,10 @@ def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
     ]
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """The three areas, and what the paper expects of them."""
     same = numbers["same_path"]
-    findings = []
     says = {
         "A": "In area A, where the gradient grows, AdaMomentum keeps a larger step than Adam.",
         "B": "In area B the two become equal.",
@@ -185,15 +184,13 @@ def judge(numbers: Numbers) -> list[Finding]:
             for b2 in BETA2S
             if (part := [c["ratio"][i] for c in same if c["beta2"] == b2 and c["ratio"][i]])
         )
-        findings.append(
-            Finding(
-                text,
-                _word(good, len(ratios)),
-                f"On the same path AdaMomentum's effective step over Adam's is {by_beta2}; as the "
-                f"paper says in {good} of {len(ratios)} cases"
-                + (f", and not for some lr with {but}." if 0 < len(wrong) <= 3 else ".")
-                + (f" All of them at beta2 {', '.join(map(str, always))}." if always else ""),
-            )
+        yield Finding(
+            text,
+            word_for(good, len(ratios)),
+            f"On the same path AdaMomentum's effective step over Adam's is {by_beta2}; as the "
+            f"paper says in {good} of {len(ratios)} cases"
+            + (f", and not for some lr with {but}." if 0 < len(wrong) <= 3 else ".")
+            + (f" All of them at beta2 {', '.join(map(str, always))}." if always else ""),
         )
     growth = {
         b2: [c["adam_growth"] for c in same if c["adam_growth"] and c["beta2"] == b2]
@@ -201,19 +198,17 @@ def judge(numbers: Numbers) -> list[Finding]:
     }
     every = [g for part in growth.values() for g in part]
     fast = sum(g > 1.1 for g in every)
-    findings.append(
-        Finding(
-            "In area C Adam's step increases immediately.",
-            _word(fast, len(every)),
-            "From the edge of the basin to where the gradient is half as large, Adam's effective "
-            "step grows by a factor of "
-            + "; ".join(
-                f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
-                for b2, part in growth.items()
-                if part
-            )
-            + f". By more than a tenth in {fast} of {len(every)} cases.",
+    yield Finding(
+        "In area C Adam's step increases immediately.",
+        word_for(fast, len(every)),
+        "From the edge of the basin to where the gradient is half as large, Adam's effective "
+        "step grows by a factor of "
+        + "; ".join(
+            f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
+            for b2, part in growth.items()
+            if part
         )
+        + f". By more than a tenth in {fast} of {len(every)} cases.",
     )
     ours, theirs, control = _own_paths(numbers)
     calmer, wilder = (
@@ -231,19 +226,16 @@ def judge(numbers: Numbers) -> list[Finding]:
             for a, b in zip(mine, theirs, strict=True))
         for mine in (ours, control)
     )  # fmt: skip
-    findings.append(
-        Finding(
-            "So AdaMomentum is more stable near the optimum, and converges faster.",
-            "does not hold" if not (calmer or sooner)
-            else "holds" if not wilder and min(sooner, kept) == len(ours)
-            else "holds only when",
-            f"On their own paths at the same lr AdaMomentum overshoots the minimum less in {calmer}"
-            f" and more in {wilder} of the {either} cases in which either does so, and settles "
-            f"sooner in {sooner} of all {len(ours)}; without its long first steps (debias_momentum)"
-            f" in {kept}.",
-        )
+    yield Finding(
+        "So AdaMomentum is more stable near the optimum, and converges faster.",
+        "does not hold" if not (calmer or sooner)
+        else "holds" if not wilder and min(sooner, kept) == len(ours)
+        else "holds only when",
+        f"On their own paths at the same lr AdaMomentum overshoots the minimum less in {calmer}"
+        f" and more in {wilder} of the {either} cases in which either does so, and settles "
+        f"sooner in {sooner} of all {len(ours)}; without its long first steps (debias_momentum)"
+        f" in {kept}.",
     )  # fmt: skip
-    return findings
 
 
 def _own_paths(numbers: Numbers) -> list[list[Numbers]]:
@@ -258,11 +250,6 @@ def _pairs(numbers: Numbers) -> list[tuple[Numbers, Numbers]]:
     """The two methods on their own paths, in the same case."""
     ours, theirs, _ = _own_paths(numbers)
     return list(zip(ours, theirs, strict=True))
-
-
-def _word(good: int, of: int) -> Word:
-    """Always, never, or in between."""
-    return "holds" if good == of else "holds only when" if good else "does not hold"
 
 
 def tables(numbers: Numbers) -> list[Table]:

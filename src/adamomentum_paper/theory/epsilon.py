@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick, Word
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from adamomentum_paper.theory._findings import list_findings
 
 LR, BETAS = 1e-3, (0.9, 0.999)
 EPSS = (1e-8, 1e-16)  # the ends of the range the paper names
@@ -132,16 +131,15 @@ def compute(size: Size, tick: Tick) -> Numbers:
     return numbers
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """Identity, limits, the size of gradients they need, and rest."""
     worst = max(case["worst"] for case in numbers["identity"])
-    findings = [
-        Finding(
-            "After bias correction, eps inside adds exactly eps/(1-b2) to v, at every step.",
-            "holds" if worst < 1e-8 else "does not hold",
-            f"Largest relative deviation over 2,000 steps and 9 sizes of gradients: {worst:.1e}.",
-        )
-    ]
+    yield Finding(
+        "After bias correction, eps inside adds exactly eps/(1-b2) to v, at every step.",
+        "holds" if worst < 1e-8 else "does not hold",
+        f"Largest relative deviation over 2,000 steps and 9 sizes of gradients: {worst:.1e}.",
+    )
     limits = [
         abs(case[place][0] / case[f"{place}_limit"] - 1)
         for case in numbers["near"]
@@ -151,18 +149,16 @@ def judge(numbers: Numbers) -> list[Finding]:
         case["eps"]: [_reach(case, place) for place in ("inside", "outside")]
         for case in numbers["near"]
     }
-    findings.append(
-        Finding(
-            "Near a minimum the effective steps are sqrt(1-b2) lr/sqrt(eps) with eps inside and "
-            "lr/eps with eps outside.",
-            "holds" if max(limits) < 0.01 else "does not hold",
-            f"Within {max(limits):.1e} of both for gradients of {SIZES_OF_G[0]:g}. To within 10 % "
-            + "; ".join(
-                f"at eps {eps:g} up to gradients of {a:.1g} inside and {b:.1g} outside"
-                for eps, (a, b) in reach.items()
-            )
-            + ".",
+    yield Finding(
+        "Near a minimum the effective steps are sqrt(1-b2) lr/sqrt(eps) with eps inside and "
+        "lr/eps with eps outside.",
+        "holds" if max(limits) < 0.01 else "does not hold",
+        f"Within {max(limits):.1e} of both for gradients of {SIZES_OF_G[0]:g}. To within 10 % "
+        + "; ".join(
+            f"at eps {eps:g} up to gradients of {a:.1g} inside and {b:.1g} outside"
+            for eps, (a, b) in reach.items()
         )
+        + ".",
     )
     # With eps outside at the same floor, how much longer and shorter its steps get.
     pairs = [list(zip(c["same_floor"], c["inside"], strict=True)) for c in numbers["near"]]
@@ -170,16 +166,14 @@ def judge(numbers: Numbers) -> list[Finding]:
     equal = [max(ins / out for out, ins in pair) for pair in pairs]
     smaller = all(case["inside"][0] < 0.1 * case["outside"][0] for case in numbers["near"])
     small = numbers["near"][-1]
-    findings.append(
-        Finding(
-            "Moving eps inside makes the steps near a minimum much smaller.",
-            # Twice: less is not `much`.
-            "does not hold" if not smaller else "holds" if min(gains) > 2 else "holds only when",
-            f"It is so if the same eps is meant in both places, and gradients are below the floor "
-            f"sqrt(eps/(1-b2)), {small['floor']:.1g} at eps {small['eps']:g}. With eps outside set "
-            f"to that floor, the step inside is at most {max(equal):.2f} times the other "
-            "(sqrt(2), where v equals the floor's square).",
-        )
+    yield Finding(
+        "Moving eps inside makes the steps near a minimum much smaller.",
+        # Twice: less is not `much`.
+        "does not hold" if not smaller else "holds" if min(gains) > 2 else "holds only when",
+        f"It is so if the same eps is meant in both places, and gradients are below the floor "
+        f"sqrt(eps/(1-b2)), {small['floor']:.1g} at eps {small['eps']:g}. With eps outside set "
+        f"to that floor, the step inside is at most {max(equal):.2f} times the other "
+        "(sqrt(2), where v equals the floor's square).",
     )
     rests = {(case["squared"], case["eps"]): case for case in numbers["rest"]}
     better = [case for case in rests.values() if case["inside"] < REST <= case["outside"]]
@@ -189,22 +183,19 @@ def judge(numbers: Numbers) -> list[Finding]:
     word: Word = "holds only when" if better else "does not hold"
     if len(better) == len(rests) and not due:
         word = "holds"
-    findings.append(
-        Finding(
-            "Moving eps inside enhances convergence and stability.",
-            word,
-            f"On a quadratic whose noise falls with the gradient, AdaMomentum at lr {LR:g} stays "
-            f"within {case['inside']:.1g} with eps {case['eps']:g} inside, {case['outside']:.1g} "
-            f"outside and {case['same_floor']:.1g} with the same floor outside. In {len(better)} "
-            f"of {len(rests)} cases it comes to rest with eps inside and not with the same eps "
-            f"outside; in {len(due)} of these the same floor outside does as well: what helps "
-            "there is the size of the floor, not its place. "
-            f"At eps {EPSS[1]:g} AdaMomentum stays within {deep['inside']:.1g} with eps inside and "
-            f"{deep['outside']:.1g} outside, Adam within {other['inside']:.1g} and "
-            f"{other['outside']:.1g}.",
-        )
+    yield Finding(
+        "Moving eps inside enhances convergence and stability.",
+        word,
+        f"On a quadratic whose noise falls with the gradient, AdaMomentum at lr {LR:g} stays "
+        f"within {case['inside']:.1g} with eps {case['eps']:g} inside, {case['outside']:.1g} "
+        f"outside and {case['same_floor']:.1g} with the same floor outside. In {len(better)} "
+        f"of {len(rests)} cases it comes to rest with eps inside and not with the same eps "
+        f"outside; in {len(due)} of these the same floor outside does as well: what helps "
+        "there is the size of the floor, not its place. "
+        f"At eps {EPSS[1]:g} AdaMomentum stays within {deep['inside']:.1g} with eps inside and "
+        f"{deep['outside']:.1g} outside, Adam within {other['inside']:.1g} and "
+        f"{other['outside']:.1g}.",
     )
-    return findings
 
 
 def _reach(case: Numbers, place: str) -> float:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
 from adamomentum_paper.theory._drawing import COLOURS
+from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._levy import Exits, exponent, stable, tail
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BETA1, BETA2 = 0.9, 0.999
 ALPHAS = (1.2, 1.5, 1.8)  # tail indices of the equation
@@ -84,25 +83,21 @@ def _scaling(trajectories: int, time: float, random: torch.Generator, tick: Tick
         )
         exits.pass_time(STEP, theta.abs() < width)
         tick(step / steps)
-    means = exits.mean()
-    found = []
-    for i, a in enumerate(ALPHAS):
-        n = len(UPSILONS)
-        by_upsilon = means[i * n : (i + 1) * n]
-        offset = len(ALPHAS) * n
-        by_width = means[offset + i * n : offset + (i + 1) * n]
-        found.append(
-            {
-                "alpha": a,
-                "upsilon": by_upsilon,
-                "width": by_width,
-                "upsilon_exponent": exponent(list(UPSILONS[:FITTED]), by_upsilon[:FITTED]),
-                "width_exponent": exponent(list(WIDTHS), by_width),
-                "single_jump": [1 / (tail(a) * u**a) for u in UPSILONS],
-                "single_jump_width": [(w / UPSILON) ** a / tail(a) for w in WIDTHS],
-            }
-        )
-    return found
+    means = iter(exits.mean())
+    by_upsilon = {a: list(islice(means, len(UPSILONS))) for a in ALPHAS}
+    by_width = {a: list(islice(means, len(WIDTHS))) for a in ALPHAS}
+    return [
+        {
+            "alpha": a,
+            "upsilon": by_upsilon[a],
+            "width": by_width[a],
+            "upsilon_exponent": exponent(UPSILONS[:FITTED], by_upsilon[a][:FITTED]),
+            "width_exponent": exponent(WIDTHS, by_width[a]),
+            "single_jump": [1 / (tail(a) * u**a) for u in UPSILONS],
+            "single_jump_width": [(w / UPSILON) ** a / tail(a) for w in WIDTHS],
+        }
+        for a in ALPHAS
+    ]
 
 
 def _columns(cases: Sequence[tuple[float, ...]], trajectories: int) -> list[Tensor]:
@@ -162,17 +157,15 @@ def _algorithm(
         for name, bends in BASINS.items():
             widths = [math.sqrt(2 * HEIGHT / h) for h in bends]
             named.append({"basin": name, "alpha": a, "h": bends, "width": widths})
-        for h in CURVATURES:
-            for w in BROAD:
-                named.append({"basin": "broad", "alpha": a, "h": (h, h), "width": (w, w)})
+        for h, w in product(CURVATURES, BROAD):
+            named.append({"basin": "broad", "alpha": a, "h": (h, h), "width": (w, w)})
     cases = [(c["alpha"], *c["h"], *c["width"]) for c in named]
     alpha, left, right, width_left, width_right = _columns(cases, many)
-    params, optimizers = {}, {}
-    for key, (name, lr) in METHODS.items():
-        params[key] = nn.Parameter(torch.zeros_like(alpha))
-        optimizers[key] = contenders.get(name).build(
-            [params[key]], lr=lr, betas=(BETA1, BETA2), eps=1e-30
-        )
+    params = {key: nn.Parameter(torch.zeros_like(alpha)) for key in METHODS}
+    optimizers = {
+        key: contenders.get(name).build([params[key]], lr=lr, betas=(BETA1, BETA2), eps=1e-30)
+        for key, (name, lr) in METHODS.items()
+    }
     exits = {key: Exits(alpha.shape) for key in METHODS}
     squares = torch.zeros(3, *alpha.shape, dtype=torch.float64)  # noise, m, and how many
 
@@ -197,9 +190,8 @@ def _algorithm(
     noise2, m2, count = squares.sum(-1).tolist()
     for i, case in enumerate(named):
         case |= {key: means[key][i] for key in METHODS}
-        ratio = BETA1 * m2[i] / ((2 - BETA1) * noise2[i]) if count[i] else None
         # Of what the assumption compares: at least 1 means that it holds.
-        case["assumption"] = ratio
+        case["assumption"] = BETA1 * m2[i] / ((2 - BETA1) * noise2[i]) if count[i] else None
     return named
 
 
@@ -213,128 +205,108 @@ def longer(case: Numbers, ours: str = "adamomentum") -> bool | None:
     return None
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """The lemma's scaling, the preference for flat basins, the proposition, its assumption."""
     scaling, algorithm = numbers["scaling"], numbers["algorithm"]
-    findings = []
     right = max(abs(s["upsilon_exponent"][0] - 1) for s in scaling) < 0.25
     near = max(abs(s["upsilon_exponent"][0] + s["alpha"]) for s in scaling) < 0.25
-    findings.append(
-        Finding(
-            "The mean escaping time is of the order of upsilon / m(set) (Lemma 1).",
-            "holds" if right else "holds only when",
-            "upsilon^(tail+1) is of the order of the tail index, which the lemma assumes and which "
-            "ties the two together (not simulated). At a fixed tail index the fitted exponents of "
-            f"upsilon are {_exponents(scaling, 'upsilon_exponent')} instead of 1"
-            + (": minus the tail index, as single jumps predict." if near else "."),
-        )
+    yield Finding(
+        "The mean escaping time is of the order of upsilon / m(set) (Lemma 1).",
+        "holds" if right else "holds only when",
+        "upsilon^(tail+1) is of the order of the tail index, which the lemma assumes and which "
+        "ties the two together (not simulated). At a fixed tail index the fitted exponents of "
+        f"upsilon are {_exponents(scaling, 'upsilon_exponent')} instead of 1"
+        + (": minus the tail index, as single jumps predict." if near else "."),
     )
-    near = [abs(s["width_exponent"][0] - s["alpha"]) for s in scaling]
-    findings.append(
-        Finding(
-            "It is inversely proportional to the measure of the escaping set, here the half width "
-            "to the power of minus the tail index.",
-            "holds" if max(near) < 0.25 else "does not hold",
-            "Fitted exponents of the width: " + _exponents(scaling, "width_exponent") + ".",
-        )
+    near = max(abs(s["width_exponent"][0] - s["alpha"]) for s in scaling) < 0.25
+    yield Finding(
+        "It is inversely proportional to the measure of the escaping set, here the half width "
+        "to the power of minus the tail index.",
+        "holds" if near else "does not hold",
+        "Fitted exponents of the width: " + _exponents(scaling, "width_exponent") + ".",
     )
     kinds = {(c["basin"], c["alpha"]): c for c in algorithm if c["basin"] != "broad"}
-    compared, unlike = 0, []
-    for key in ("adam", "adamomentum"):
-        for a in TAILS:
-            sharp = kinds["sharp", a][key]
-            for name in ("flat", "asymmetric"):
-                compared += 1
-                if sharp["high"] is None or sharp["high"] >= kinds[name, a][key]["low"]:
-                    unlike.append(f"{LABELS[key]}, {name}, {a:g}")
-    case = kinds["sharp", 1.5], kinds["flat", 1.5], kinds["asymmetric", 1.5]
-    findings.append(
-        Finding(
-            "Both methods leave sharp basins sooner than flat and asymmetric ones.",
-            _word(compared - len(unlike), compared),
-            f"Of basins of one height, so it was in {compared - len(unlike)} of {compared} "
-            "comparisons"
-            + (f" (not, or not certainly: {'; '.join(unlike)})" if unlike else "")
-            + f". At tail index 1.5 Adam leaves after {_times(case, 'adam')}, AdaMomentum after "
-            f"{_times(case, 'adamomentum')} steps (sharp, flat, asymmetric).",
-        )
+    pairs = list(product(("adam", "adamomentum"), TAILS, ("flat", "asymmetric")))
+    unlike = [
+        f"{LABELS[key]}, {name}, {a:g}"
+        for key, a, name in pairs
+        if (high := kinds["sharp", a][key]["high"]) is None or high >= kinds[name, a][key]["low"]
+    ]
+    good = len(pairs) - len(unlike)
+    case = [kinds[name, 1.5] for name in BASINS]
+    yield Finding(
+        "Both methods leave sharp basins sooner than flat and asymmetric ones.",
+        word_for(good, len(pairs)),
+        f"Of basins of one height, so it was in {good} of {len(pairs)} comparisons"
+        + (f" (not, or not certainly: {'; '.join(unlike)})" if unlike else "")
+        + f". At tail index 1.5 Adam leaves after {_times(case, 'adam')}, AdaMomentum after "
+        f"{_times(case, 'adamomentum')} steps (sharp, flat, asymmetric).",
     )
-    findings += _proposition(numbers)
-    return findings
+    yield from _proposition(numbers)
 
 
-def _proposition(numbers: Numbers) -> list[Finding]:
+def _proposition(numbers: Numbers) -> Iterator[Finding]:
     """Who stays longer in flat and asymmetric basins; and where the assumption held at all."""
     cases = numbers["algorithm"]
     flat = [c for c in cases if min(c["h"]) <= FLAT]
     # Below 2 the mean of the squared noise is infinite, and the assumption undefined.
     sound = [c for c in cases if c["alpha"] == 2 and c["assumption"] is not None]
     held = [c for c in sound if c["assumption"] >= 1]
-    findings = []
     for ours, text in (
         ("adamomentum", "AdaMomentum stays longer than Adam in flat basins (Proposition 1)."),
         ("translated", "The same at an lr that is translated (lr / 4.36)."),
     ):
         more, less = (sum(longer(c, ours) is want for c in flat) for want in (True, False))
         sharp = [sum(longer(c, ours) is want for c in held) for want in (True, False)]
-        findings.append(
-            Finding(
-                text,
-                "does not hold" if not more else "holds" if not less else "holds only when",
-                f"In flat and asymmetric basins (h lr / sigma at most {FLAT} on a side) it stays "
-                f"longer in {more} of {len(flat)} cases, shorter in {less}; in the others the "
-                f"intervals overlap. Assumption 5 held in "
-                f"{sum(c in held for c in flat)} of those with normal noise. It held in "
-                f"{len(held)} sharper basins: longer in {sharp[0]}, shorter in {sharp[1]} of them.",
-            )
+        yield Finding(
+            text,
+            "does not hold" if not more else "holds" if not less else "holds only when",
+            f"In flat and asymmetric basins (h lr / sigma at most {FLAT} on a side) it stays "
+            f"longer in {more} of {len(flat)} cases, shorter in {less}; in the others the intervals "
+            f"overlap. Assumption 5 held in {sum(c in held for c in flat)} of those with normal "
+            f"noise. It held in {len(held)} sharper basins: longer in {sharp[0]}, shorter in "
+            f"{sharp[1]} of them.",
         )
     least = min((max(c["h"]) for c in held), default=None)
-    findings.append(
-        Finding(
-            "The gradient noise is small beside the momentum (Assumption 5).",
-            _word(len(held), len(sound)),
-            f"With normal noise it held in {len(held)} of {len(sound)} cases"
-            + (f", all with h lr / sigma of at least {least:g}: steps far too long for the basin"
-               if least is not None else "")
-            + f". In the others it fell to {min(c['assumption'] for c in sound):.2g} of what is "
-            f"needed; independent noise alone gives {PURE_NOISE:.3f}, 23 times too little.",
-        )
+    yield Finding(
+        "The gradient noise is small beside the momentum (Assumption 5).",
+        word_for(len(held), len(sound)),
+        f"With normal noise it held in {len(held)} of {len(sound)} cases"
+        + (f", all with h lr / sigma of at least {least:g}: steps far too long for the basin"
+           if least is not None else "")
+        + f". In the others it fell to {min(c['assumption'] for c in sound):.2g} of what is "
+        f"needed; independent noise alone gives {PURE_NOISE:.3f}, 23 times too little.",
     )  # fmt: skip
-    return findings
 
 
 def _exponents(scaling: list[Numbers], key: str) -> str:
     return ", ".join(f"{s[key][0]:.2f} ± {s[key][1]:.2f} at {s['alpha']}" for s in scaling)
 
 
-def _times(cases: tuple[Numbers, ...], key: str) -> str:
+def _times(cases: list[Numbers], key: str) -> str:
     return ", ".join(
         f"more than {c[key]['low']:.0f}" if c[key]["mean"] is None else f"{c[key]['mean']:.0f}"
         for c in cases
     )
 
 
-def _word(good: int, of: int) -> Word:
-    return "holds" if good == of else "holds only when" if good else "does not hold"
-
-
 def tables(numbers: Numbers) -> list[Table]:
     """Scaling, equation, basins, and all cases of the algorithm."""
-    scaling = numbers["scaling"]
     three = ("mean", "low", "high")
+    scaling = [
+        Table(title, ("tail index", what, *three, "single jump"),
+              [[s["alpha"], x, *(t[k] for k in three), p] for s in numbers["scaling"]
+               for x, t, p in zip(xs, s[key], s[jumps], strict=True)])
+        for title, what, xs, key, jumps in (
+            ("Equation with v at rest: mean exit time (95 %) over upsilon; the jumps' prediction",
+             "upsilon", UPSILONS, "upsilon", "single_jump"),
+            (f"The same over the half width of the basin, upsilon {UPSILON}",
+             "half width", WIDTHS, "width", "single_jump_width"),
+        )
+    ]  # fmt: skip
     return [
-        Table(
-            "Equation with v at rest: mean exit time (95 %) over upsilon; the jumps' prediction",
-            ("tail index", "upsilon", "mean", "low", "high", "single jump"),
-            [[s["alpha"], u, *(t[k] for k in three), p] for s in scaling
-             for u, t, p in zip(UPSILONS, s["upsilon"], s["single_jump"], strict=True)],
-        ),
-        Table(
-            f"The same over the half width of the basin, upsilon {UPSILON}",
-            ("tail index", "half width", "mean", "low", "high", "single jump"),
-            [[s["alpha"], w, *(t[k] for k in three), p] for s in scaling
-             for w, t, p in zip(WIDTHS, s["width"], s["single_jump_width"], strict=True)],
-        ),
+        *scaling,
         Table(
             "The whole equation of section 3.2: mean exit time (95 %), upsilon 0.02",
             ("rates of m and v", "tail index", "Adam", "low", "high", "AdaMomentum", "low", "high"),
@@ -381,18 +353,15 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     by_width.set(xscale="log", yscale="log", xlabel="half width of the basin",
                  title="The same, over the width")  # fmt: skip
     by_noise.legend()
-    colours = {"adam": COLOURS["adam"], "adamomentum": COLOURS["adamomentum"],
-               "translated": "#009e73"}  # fmt: skip
+    colours = COLOURS | {"translated": "#009e73"}
     kinds = [c for c in numbers["algorithm"] if c["basin"] != "broad"]
     for k, method in enumerate(METHODS):
         for i, case in enumerate(kinds):
             found, at = case[method], i + 0.22 * (k - 1)
             high = found["high"] or found["low"]
             basins.plot([at, at], [found["low"], high], color=colours[method])
-            if found["mean"]:
-                basins.plot(at, found["mean"], "o", ms=4, color=colours[method])
-            else:
-                basins.plot(at, found["low"], "^", ms=5, color=colours[method])
+            y, mark, size = (found["mean"], "o", 4) if found["mean"] else (found["low"], "^", 5)
+            basins.plot(at, y, mark, ms=size, color=colours[method])
         basins.plot([], [], color=colours[method], label=LABELS[method])
     basins.set_xticks(range(len(kinds)),
                       [f"{c['basin'][:5]}\n{c['alpha']}" for c in kinds], fontsize=8)  # fmt: skip

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from adamomentum.torch import lr_from_adam
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
 from adamomentum_paper.theory._drawing import COLOURS
+from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
 from adamomentum_paper.theory._pair import Pair
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BETA1S = (0.5, 0.9, 0.99)
 SIGNALS = [0.0, *(round(10 ** (k / 4 - 2), 6) for k in range(17))]  # mean over deviation, to 100
@@ -164,7 +162,8 @@ def _advice(batch: int, updates: int, seeds: int) -> Numbers:
     return found
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """The two ends, the curve between, and whether the advice brings steps of one length."""
     worst = max(
         abs(m / p - 1)
@@ -172,60 +171,46 @@ def judge(numbers: Numbers) -> list[Finding]:
         for m, p in zip(stream["measured"], stream["predicted"], strict=True)
     )
     limit = predicted(0.0, 0.9)
-    findings = [
-        Finding(
-            "For independent gradients AdaMomentum's steps are longer than Adam's by a factor "
-            "between 1 (signal) and sqrt((1+b1)/(1-b1)) (noise).",
-            "holds" if worst <= NEAR else "does not hold",
-            f"Over beta1 of {', '.join(map(str, BETA1S))} and {len(SIGNALS)} ratios of signal to "
-            f"noise the measured factor is within {worst:.1%} of the formula; {limit:.2f} at "
-            "beta1 0.9 for pure noise.",
-        )
-    ]
+    yield Finding(
+        "For independent gradients AdaMomentum's steps are longer than Adam's by a factor "
+        "between 1 (signal) and sqrt((1+b1)/(1-b1)) (noise).",
+        "holds" if worst <= NEAR else "does not hold",
+        f"Over beta1 of {', '.join(map(str, BETA1S))} and {len(SIGNALS)} ratios of signal to "
+        f"noise the measured factor is within {worst:.1%} of the formula; {limit:.2f} at "
+        "beta1 0.9 for pure noise.",
+    )
     quadratics = numbers["quadratics"]
     rows = zip(*(quadratics[key] for key in ("curvature", "measured", "half")), strict=True)
     inside = [c for c, m, half in rows if m + half >= 1 and m - half <= limit]
     most = max(quadratics["measured"])
-    findings.append(
-        Finding(
-            "So it is near a minimum, where the noise remains.",
-            "holds" if len(inside) == len(CURVATURES) else "holds only when",
-            f"Around the minimum of a noisy quadratic the factor is "
-            f"{quadratics['measured'][0]:.2f} at h lr / sigma = {CURVATURES[0]:g}, and not above "
-            f"{limit:.2f} beyond its error up to {max(inside, default=0):g}. Where lr is larger "
-            f"the gradient changes sign from step to step, momentum cancels it, and the factor "
-            f"reaches {most:.2f}.",
-        )
+    yield Finding(
+        "So it is near a minimum, where the noise remains.",
+        "holds" if len(inside) == len(CURVATURES) else "holds only when",
+        f"Around the minimum of a noisy quadratic the factor is "
+        f"{quadratics['measured'][0]:.2f} at h lr / sigma = {CURVATURES[0]:g}, and not above "
+        f"{limit:.2f} beyond its error up to {max(inside, default=0):g}. Where lr is larger "
+        f"the gradient changes sign from step to step, momentum cancels it, and the factor "
+        f"reaches {most:.2f}.",
     )
     medians = {net["batch"]: net["median"][-1] for net in numbers["network"]}
     between = [b for b, m in medians.items() if 1 <= m <= SLACK * limit]
-    findings.append(
-        Finding(
-            "So it is in the training of a network, for the median weight.",
-            _word(len(between)),
-            f"Within {SLACK - 1:.0%} of these bounds for {len(between)} of {len(medians)} sizes: "
-            + ", ".join(f"{m:.2f} with batches of {batch}" for batch, m in medians.items())
-            + f". One weight in twenty is above "
-            f"{max(net['high'][-1] for net in numbers['network']):.1f} for some size.",
-        )
+    yield Finding(
+        "So it is in the training of a network, for the median weight.",
+        word_for(len(between), len(BATCHES)),
+        f"Within {SLACK - 1:.0%} of these bounds for {len(between)} of {len(medians)} sizes: "
+        + ", ".join(f"{m:.2f} with batches of {batch}" for batch, m in medians.items())
+        + f". One weight in twenty is above "
+        f"{max(net['high'][-1] for net in numbers['network']):.1f} for some size.",
     )
     translated = {batch: median / limit for batch, median in medians.items()}
     good = [batch for batch, length in translated.items() if 1 / NEARLY <= length <= NEARLY]
-    findings.append(
-        Finding(
-            f"Advice: an Adam lr divided by {limit:.2f} (lr_from_adam) gives steps of Adam's "
-            "length.",
-            _word(len(good)),
-            "On the same gradients the median step is then "
-            + ", ".join(f"{x:.2f} of Adam's with batches of {b}" for b, x in translated.items())
-            + f". Right within a quarter for batches of {', '.join(map(str, good)) or 'no size'}.",
-        )
+    yield Finding(
+        f"Advice: an Adam lr divided by {limit:.2f} (lr_from_adam) gives steps of Adam's length.",
+        word_for(len(good), len(BATCHES)),
+        "On the same gradients the median step is then "
+        + ", ".join(f"{x:.2f} of Adam's with batches of {b}" for b, x in translated.items())
+        + f". Right within a quarter for batches of {', '.join(map(str, good)) or 'no size'}.",
     )
-    return findings
-
-
-def _word(many: int) -> Word:
-    return "holds" if many == len(BATCHES) else "holds only when" if many else "does not hold"
 
 
 def tables(numbers: Numbers) -> list[Table]:

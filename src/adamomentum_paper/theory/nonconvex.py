@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from adamomentum_lab.stats.estimates import Estimate
-from adamomentum_paper.theory import Claim, Finding, Numbers, Table, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Table, Word
 from adamomentum_paper.theory._bounds import Smooth
 from adamomentum_paper.theory._nonconvex import (
     DIMENSION,
@@ -22,9 +21,6 @@ from adamomentum_paper.theory._nonconvex import (
     compute,
     smooth,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ADMITTED = [j for j, setting in enumerate(SETTINGS) if setting.alpha is None]
 PRACTICE = [j for j, setting in enumerate(SETTINGS) if setting.alpha is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from adamomentum_paper.theory import Claim, Numbers, Size, Table, Tick, _adversary
+from adamomentum_paper.theory import Claim, Figure, Numbers, Size, Table, Tick, _adversary
 from adamomentum_paper.theory._online import (
     ALPHAS,
     BETA1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick, Word
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
+from adamomentum_paper.theory._findings import list_findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -128,48 +130,42 @@ def _by_distance(numbers: Numbers, won: list[bool]) -> list[float]:
     return classes
 
 
-def judge(numbers: Numbers) -> list[Finding]:
+@list_findings
+def judge(numbers: Numbers) -> Iterator[Finding]:
     """What the paper says of its picture, over starting points and learning rates."""
     won = _first(*(numbers[name]["steps_at"]["0.1"] for name in METHODS))
     ours, theirs = (_at(numbers, name, 0.1, "median_steps") for name in METHODS)
     part = sum(won) / len(won)
     by_distance = _in_words(_by_distance(numbers, won))
-    findings = [
-        Finding(
-            "With the same lr of 0.1 Adam is much slower than AdaMomentum.",
-            _word(part),
-            f"AdaMomentum settles first from {part:.0%} of {numbers['starts']} starting points: "
-            f"{by_distance}. Median {_steps(ours)} against {_steps(theirs)} steps.",
-        )
-    ]
+    yield Finding(
+        "With the same lr of 0.1 Adam is much slower than AdaMomentum.",
+        _word(part),
+        f"AdaMomentum settles first from {part:.0%} of {numbers['starts']} starting points: "
+        f"{by_distance}. Median {_steps(ours)} against {_steps(theirs)} steps.",
+    )
     calm = numbers["adamomentum"]["overshoot_at"]["0.1"]
     for lr in ("0.5", "1.0"):
         more = _first(calm, numbers["adam"]["overshoot_at"][lr])
         part = sum(more) / len(more)
         a, b = _median(calm), _median(numbers["adam"]["overshoot_at"][lr])
-        findings.append(
-            Finding(
-                f"With a larger lr, {lr}, Adam oscillates much more violently.",
-                _word(part),
-                f"It goes further beyond the minimum than AdaMomentum at 0.1 from {part:.0%} of "
-                f"the starting points: {_in_words(_by_distance(numbers, more))}. Median overshoot "
-                f"{b:.2f} against {a:.2f} of the starting distance.",
-            )
+        yield Finding(
+            f"With a larger lr, {lr}, Adam oscillates much more violently.",
+            _word(part),
+            f"It goes further beyond the minimum than AdaMomentum at 0.1 from {part:.0%} of "
+            f"the starting points: {_in_words(_by_distance(numbers, more))}. Median overshoot "
+            f"{b:.2f} against {a:.2f} of the starting distance.",
         )
     ours, theirs, control = (numbers[name]["best_steps"] for name in (*METHODS, CONTROL))
     wins, left = (sum(_first(mine, theirs)) / numbers["starts"] for mine in (ours, control))
-    findings.append(
-        Finding(
-            "Replacing g by m makes the steps more suitable for the sphere.",
-            _word(min(wins, left)),
-            f"With the best lr of {len(LRS)} for each starting point, AdaMomentum is faster from "
-            f"{wins:.0%} of them; median {_steps(_median(ours))} against {_steps(_median(theirs))} "
-            f"steps. Without its first steps of up to ten times lr (debias_momentum) it is faster "
-            f"from {left:.0%}, with {_steps(_median(control))} steps: so much is due to the start, "
-            "not to the average.",
-        )
+    yield Finding(
+        "Replacing g by m makes the steps more suitable for the sphere.",
+        _word(min(wins, left)),
+        f"With the best lr of {len(LRS)} for each starting point, AdaMomentum is faster from "
+        f"{wins:.0%} of them; median {_steps(_median(ours))} against {_steps(_median(theirs))} "
+        f"steps. Without its first steps of up to ten times lr (debias_momentum) it is faster "
+        f"from {left:.0%}, with {_steps(_median(control))} steps: so much is due to the start, "
+        "not to the average.",
     )
-    return findings
 
 
 def _in_words(parts: list[float]) -> str:
