@@ -7,7 +7,7 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum_lab import contenders
-from adamomentum_lab.contract import CHECKS, Case, parameter
+from adamomentum_lab.contract import CHECKS, Case, descends, parameter
 from tests.adamomentum.torch.test_backends import use_triton
 
 ALL_ERRORS = "get_error_inputs_for_all_optims"  # of torch's common_optimizers
@@ -64,12 +64,25 @@ CASES = [
 ]
 
 
+def is_regular_contender(case):
+    return case.name.startswith("contender") and case.starts_at_zero and case.has_momentum
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case, marks=[pytest.mark.slow] if is_regular_contender(case) else [], id=case.name
+        )
+        for case in CASES
+    ],
+)
 def test_contract(case, check):
     check(case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bad_input_is_refused_as_torch_refuses_it(case):
     from torch.testing._internal import common_optimizers
@@ -89,10 +102,24 @@ def test_bad_input_is_refused_as_torch_refuses_it(case):
                 case.optimizer(params, **kwargs)
 
 
+def triton_cases():
+    """Every check with both kinds of state. Fifty steps that round the state take 10 s: `full`;
+    test_rounding.py compares such steps with those of the other backends."""
+    return [
+        pytest.param(
+            check,
+            options,
+            marks=[pytest.mark.full] if check is descends and options else [],
+            id=f"{check.__name__}-{options}",
+        )
+        for check in CHECKS
+        for options in ({}, {"state_dtype": torch.bfloat16})
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of its NumPy
-@pytest.mark.parametrize("options", [{}, {"state_dtype": torch.bfloat16}], ids=str)
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_contract_of_the_triton_backend(options, check, monkeypatch):
+@pytest.mark.parametrize(("check", "options"), triton_cases())
+def test_contract_of_the_triton_backend(check, options, monkeypatch):
     use_triton(monkeypatch)
     check(Case("triton", AdaMomentum, options, takes_complex=not options))

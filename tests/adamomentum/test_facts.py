@@ -68,6 +68,7 @@ def test_debias_momentum_cures_the_first_steps_and_leaves_the_late():
     assert late[1] == pytest.approx(late[0], rel=1e-3)
 
 
+@pytest.mark.slow
 def test_noise_gives_steps_4_36_times_adams():
     random = np.random.default_rng(3)
     params = [torch.zeros(2000, dtype=torch.float64, requires_grad=True) for _ in range(2)]

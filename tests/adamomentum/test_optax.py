@@ -1,6 +1,9 @@
 """adamomentum.optax against the oracle, and in company: jit, schedules, wrappers, shards."""
 
 import doctest
+import functools
+import itertools
+import operator
 import os
 import subprocess
 import sys
@@ -9,7 +12,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose as close
 
+from tests.adamomentum.pairs import all_pairs
 from tests.adamomentum.walk import (
+    CHOICES,
     DECAY,
     LR,
     OPTIONS,
@@ -36,6 +41,21 @@ TABLE = [
 ]
 
 
+def grid():
+    """All pairs of options and dtypes; under `full`, the rest of the table. Each compiles anew."""
+    choices = [*CHOICES, [{}, {"decoupled_weight_decay": False}]]
+    pairs = [
+        (functools.reduce(operator.or_, chosen), dtype)
+        for *chosen, dtype in all_pairs(*choices, TOLERANCE)
+    ]
+    rest = [case for case in itertools.product(TABLE, TOLERANCE) if case not in pairs]
+    return [
+        pytest.param(options, dtype, marks=marks, id=f"{name_of(options)}-{dtype}")
+        for cases, marks in ((pairs, []), (rest, [pytest.mark.full]))
+        for options, dtype in cases
+    ]
+
+
 def walked(optimizer, params, walk):
     """Parameters and state after the walk, all of it one compiled loop."""
 
@@ -50,8 +70,7 @@ def walked(optimizer, params, walk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("options", TABLE, ids=name_of)
+@pytest.mark.parametrize(("options", "dtype"), grid())
 def test_agrees_with_the_oracle(options, dtype):
     with jax.enable_x64(dtype == "float64"):
         params, walk = ([jnp.asarray(x, dtype) for x in xs] for xs in (starts(), gradients()))
@@ -167,6 +186,7 @@ def test_mask_of_weight_decay(mask, decoupled):
         close(1 + updates[name], oracle.step(np.ones(2)), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_inject_hyperparams():
     optimizer = optax.inject_hyperparams(adamomentum)(1e-3, weight_decay=DECAY, rectify=True)
     plain = adamomentum(1e-3, weight_decay=DECAY, rectify=True)
@@ -234,6 +254,7 @@ def test_multi_transform():
     close(updates["b"], -0.1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_complex_numbers_are_pairs_of_reals():
     random = np.random.default_rng(0)
     pair, walk = random.normal(size=(2, 3)), random.normal(size=(20, 2, 3))
@@ -246,6 +267,7 @@ def test_complex_numbers_are_pairs_of_reals():
         close([number.real, number.imag], real, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("amsgrad", [True, False])
 def test_the_state_survives_orbax(tmp_path, amsgrad):
     orbax = pytest.importorskip("orbax.checkpoint")
@@ -291,6 +313,7 @@ np.testing.assert_allclose(*results, rtol=1e-6)
 """
 
 
+@pytest.mark.slow
 def test_moments_are_sharded_as_their_parameters():
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(

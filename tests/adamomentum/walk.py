@@ -46,9 +46,14 @@ def gradients():
 
 def expected(**options):
     """The oracles, one per shape, after the walk."""
+    return _expected(tuple(options.items()))
+
+
+@functools.cache
+def _expected(options):
     oracles = []
     for start, walk in zip(starts(), gradients(), strict=True):
-        oracle = Oracle(start, lr=LR, weight_decay=DECAY, **options)
+        oracle = Oracle(start, lr=LR, weight_decay=DECAY, **dict(options))
         for g in walk:
             oracle.step(g)
         oracles.append(oracle)

@@ -1,4 +1,9 @@
-"""Every backend, option and dtype against the float64 oracle, weight decay on, 500 steps."""
+"""Every backend, option and dtype against the float64 oracle, weight decay on.
+
+By default all options take few steps, and rows that contain every pair of options take many;
+Triton's interpreter, at 40 ms per step, takes only those rows, for few steps. The marker `full`
+has the rest: all options for many steps.
+"""
 
 import functools
 import itertools
@@ -11,11 +16,12 @@ from numpy.testing import assert_allclose as close
 
 from adamomentum import AdaMomentum
 from adamomentum.torch import _fused
+from tests.adamomentum.pairs import all_pairs
 from tests.oracle import Oracle
 
-pytestmark = pytest.mark.slow
-
-STEPS = 500
+SLOW, FULL = [pytest.mark.slow], [pytest.mark.slow, pytest.mark.full]
+STEPS = 40, 500  # few and many; rectification starts at step 6
+HALF_STEPS = 20, 60
 LR, DECAY = 1e-3, 1e-2
 # The whole walk, rtol = atol.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
@@ -37,7 +43,6 @@ CHOICES = [
     [{}, {"decoupled_weight_decay": False}],
     [{}, {"maximize": True}],
 ]
-OPTIONS = [functools.reduce(operator.or_, chosen) for chosen in itertools.product(*CHOICES)]
 SHAPES = [(4, 3), (), (5,)]
 LATE = 3  # the last parameter gets its first gradient this many steps after the others
 
@@ -54,7 +59,7 @@ def gradients():
     walks = []
     for index, shape in enumerate(SHAPES):
         scale = 10.0 ** random.uniform(-6, 2, size=shape)
-        walk = random.normal(size=(STEPS, *shape)) * scale + 0.3 * scale
+        walk = random.normal(size=(max(STEPS), *shape)) * scale + 0.3 * scale
         if shape == (5,):
             walk[:, 0] = 0
         walks.append([None] * LATE + list(walk[LATE:]) if index == 2 else list(walk))
@@ -62,20 +67,20 @@ def gradients():
 
 
 @functools.cache
-def expected(options):
+def expected(options, steps):
     """What the oracle makes of each parameter: (theta, m, v) after the walk."""
     results = []
     for start, walk in zip(starts(), gradients(), strict=True):
         oracle = Oracle(start, lr=LR, weight_decay=DECAY, **dict(options))
-        for g in walk:
+        for g in walk[:steps]:
             if g is not None:
                 oracle.step(g)
         results.append((oracle.theta, oracle.m, oracle.v))
     return results
 
 
-def walk_of(params, optimizer):
-    for step in range(STEPS):
+def walk_of(params, optimizer, steps):
+    for step in range(steps):
         for param, walk in zip(params, gradients(), strict=True):
             g = walk[step]
             param.grad = None if g is None else torch.as_tensor(g).to(param.dtype)
@@ -93,6 +98,24 @@ def name_of(options):
     return "+".join(sorted(options)) or "plain"
 
 
+def grid(dtypes, few, many):
+    """The cases of a test: options, backend, dtype and the number of steps."""
+    pairs = all_pairs(*CHOICES, dtypes)
+    cases = []
+    for row in itertools.product(*CHOICES, dtypes):
+        options, dtype = functools.reduce(operator.or_, row[:-1]), row[-1]
+        for backend in BACKENDS:
+            if backend == "triton":
+                marks = {few: SLOW, many: FULL} if row in pairs else {many: FULL}
+            else:
+                marks = {few: [], many: SLOW} if row in pairs else {few: SLOW, many: FULL}
+            for steps in marks:
+                case = (options, backend, dtype, steps)
+                name = f"{name_of(options)}-{backend}-{dtype}-{steps}"
+                cases.append(pytest.param(*case, marks=marks[steps], id=name))
+    return cases
+
+
 @pytest.fixture
 def backend(request, monkeypatch):
     """The options that select a backend; Triton's takes CPU tensors in its interpreter."""
@@ -107,31 +130,33 @@ def use_triton(monkeypatch):
     monkeypatch.setattr(_fused, "_cpu", None)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("backend", BACKENDS, indirect=True)
-@pytest.mark.parametrize("options", OPTIONS, ids=name_of)
-def test_agrees_with_the_oracle(options, backend, dtype):
+@pytest.mark.parametrize(
+    ("options", "backend", "dtype", "steps"), grid(TOLERANCE, *STEPS), indirect=["backend"]
+)
+def test_agrees_with_the_oracle(options, backend, dtype, steps):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
     optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
-    for _ in walk_of(params, optimizer):
+    for _ in walk_of(params, optimizer, steps):
         pass
     tolerance = TOLERANCE[dtype]
-    for param, (theta, m, v) in zip(params, expected(tuple(options.items())), strict=True):
+    for param, (theta, m, v) in zip(params, expected(tuple(options.items()), steps), strict=True):
         state = optimizer.state[param]
         close(param.detach().numpy(), theta, rtol=tolerance, atol=tolerance)
         close(state["exp_avg"].numpy(), m, rtol=tolerance, atol=tolerance)
         close(state["exp_avg_momentum_sq"].numpy(), v, rtol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", HALF_TOLERANCE, ids=str)
-@pytest.mark.parametrize("backend", BACKENDS, indirect=True)
-@pytest.mark.parametrize("options", OPTIONS, ids=name_of)
-def test_half_precision_rounds_each_step_once(options, backend, dtype):
+@pytest.mark.parametrize(
+    ("options", "backend", "dtype", "steps"),
+    grid(HALF_TOLERANCE, *HALF_STEPS),
+    indirect=["backend"],
+)
+def test_half_precision_rounds_each_step_once(options, backend, dtype, steps):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
     optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
     oracles = [Oracle(start, lr=LR, weight_decay=DECAY, **options) for start in starts()]
     before = [param.detach().double().numpy() for param in params]
-    for step in itertools.islice(walk_of(params, optimizer), 60):
+    for step in walk_of(params, optimizer, steps):
         for i, (param, oracle) in enumerate(zip(params, oracles, strict=True)):
             if param.grad is None:
                 assert step < LATE

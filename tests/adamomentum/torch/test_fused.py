@@ -174,6 +174,10 @@ def test_a_grad_scaler_leaves_unscaling_to_the_kernel():
 
 def test_backends_tells_what_there_is():
     assert backends()["fused (CPU)"] == "available"
+
+
+@pytest.mark.slow
+def test_backends_tells_that_the_kernel_is_disabled():
     code = (
         "from adamomentum.torch import AdaMomentum, backends; import torch; "
         "p = torch.nn.Parameter(torch.ones(2)); p.grad = torch.ones(2); "
@@ -189,6 +193,7 @@ def test_backends_tells_what_there_is():
     assert done.stdout.startswith("ADAMOMENTUM_NATIVE=0 disables it 0.99")
 
 
+@pytest.mark.slow
 def test_triton_is_not_imported_for_cpu_tensors():
     code = (
         "import sys, torch; from adamomentum import AdaMomentum; "

@@ -21,7 +21,15 @@ def test_lr_from_adam():
 
 @pytest.mark.parametrize("adam", [torch.optim.Adam, torch.optim.AdamW])
 @pytest.mark.parametrize("amsgrad", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float32,
+        torch.bfloat16,
+        pytest.param(torch.float64, marks=pytest.mark.slow),
+        pytest.param(torch.complex64, marks=pytest.mark.slow),
+    ],
+)
 def test_the_next_step_is_adams(adam, amsgrad, dtype):
     params = [parameter(50, dtype=dtype), parameter(4, 3, dtype=dtype, seed=1)]
     theirs = adam(params, lr=1e-2, weight_decay=0.1, amsgrad=amsgrad)

@@ -323,15 +323,26 @@ def test_foreach_needs_one_list_of_intermediates(options, dtype):
     "options",
     [
         {},
-        {"lr": torch.tensor(1e-2)},
-        {"amsgrad": True, "decoupled_weight_decay": False},
-        {"nesterov": True},
-        {"rectify": True, "maximize": True},
-        {"foreach": False},
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in (
+                {"lr": torch.tensor(1e-2)},
+                {"amsgrad": True, "decoupled_weight_decay": False},
+                {"nesterov": True},
+                {"rectify": True, "maximize": True},
+                {"foreach": False},
+            )
+        ),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("changes", [False, True], ids=["constant lr", "lr changes"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(False, marks=pytest.mark.slow, id="constant lr"),
+        pytest.param(True, id="lr changes"),
+    ],
+)
 def test_a_compiled_step(options, changes):
     from torch._dynamo.testing import CompileCounter
     from torch._dynamo.utils import counters

@@ -17,7 +17,9 @@ def rounded(value, t=1, stream=Stream.PARAM):
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.01, 0.25, 0.5, 0.9])
-@pytest.mark.parametrize("base", [1.0, -1.0, 3e-30, 7e20])
+@pytest.mark.parametrize(
+    "base", [1.0, -1.0, *(pytest.param(x, marks=pytest.mark.slow) for x in (3e-30, 7e20))]
+)
 def test_unbiased(base, fraction):
     low = torch.tensor(base, dtype=torch.bfloat16)
     high = torch.nextafter(low, low * 2)
@@ -48,6 +50,7 @@ def test_streams_steps_and_positions_are_independent():
         assert abs(pair[0, 1]) < 5 / math.sqrt(n)
 
 
+@pytest.mark.slow
 def test_no_distance_between_positions_is_special():
     n = 1 << 20
     for stream in (Stream.M, Stream.V):

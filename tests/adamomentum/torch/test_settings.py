@@ -27,7 +27,7 @@ WORKLOADS = {
 
 @pytest.mark.parametrize("task", SETTINGS)
 def test_the_lab_runs_the_same(task):
-    workloads = pytest.importorskip("adamomentum_lab.workloads")
+    find_workload = pytest.importorskip("adamomentum_lab.catalog").find_workload
     setting = recommended(task)
     for name in WORKLOADS[task]:
         settings = find_workload(name).load().settings
