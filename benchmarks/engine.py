@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
-from adamomentum_lab.contenders import get, names
+from adamomentum_lab.contenders import code_of, get, names
 from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.local import Local
@@ -54,7 +55,8 @@ def seconds_of(compute, *arguments):
 
 def spec_of(origin, optimizer, settings, seed):
     about = {"workload": origin.name, "code": origin.code, "scale": "mini", "protocol": "fair"}
-    return Spec.of(settings, optimizer=optimizer, seed=seed, **about)
+    code = code_of(optimizer)  # as a race has it, which would not find these runs otherwise
+    return Spec.of(settings, optimizer=optimizer, optimizer_code=code, seed=seed, **about)
 
 
 def overhead(folder: Path, count: int, updates: int) -> None:

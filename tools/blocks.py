@@ -9,28 +9,25 @@ import argparse
 import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.stats.comparisons import LEVEL
-from adamomentum_lab.words import counted, listed
+from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims import rules
-from adamomentum_paper.claims.page import Record, Records, bearing
+from adamomentum_paper.claims.page import Record, Records
+from adamomentum_paper.claims.races import bearing
 from adamomentum_paper.claims.rules import Race
 from adamomentum_paper.claims.statements import CIFAR, GANS, PTB
+from adamomentum_paper.claims.wording import estimate
 from tools import keep
 from tools.picture import picture
 
 ROOT = Path(__file__).parents[1]
-FILES = (
-    "README.md",
-    "docs/index.md",
-    "docs/guide/performance.md",
-    "docs/guide/landscape.md",
-    "docs/guide/cluster.md",
-)
+GUIDES = ("performance", "landscape", "cluster")
+FILES = ("README.md", "docs/index.md", *(f"docs/guide/{name}.md" for name in GUIDES))
 PICTURE = "docs/race.svg"
 PICTURED = "cifar10_resnet34-mini-fair"
 
@@ -49,85 +46,87 @@ ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
 
 def comparison(races: Sequence[Race], page: str) -> str:
     """What each optimizer reached on each problem, and what was detected; `page` says more."""
-    rows = [
-        "| test score ± 95 % interval | " + " | ".join(COLUMNS) + " | detected of adamomentum |",
-        "| --- |" + " ---: |" * len(COLUMNS) + " --- |",
-    ]
+    rows = []
     for name in PROBLEMS:
         race = bearing(races, name)
         if race is None:
             continue
         problem, scores = race["workload"], {row["optimizer"]: row for row in race["ranking"]}
         arrow = "↑" if problem["larger_is_better"] else "↓"
-        cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
-        seeds = counted(race["spec"]["seeds"], "seed")
+        seeds = count_noun(race["spec"]["seeds"], "seed")
         what = f"[{name}]({page}), {problem['metric']} {arrow}, {seeds}"
-        rows.append(f"| {what} | " + " | ".join(cells) + f" | {_detected(race)} |")
-    return "\n".join(rows) + "\n"
+        cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
+        rows.append([what, *cells, _verdicts(race)])
+    heads = ["test score ± 95 % interval", *COLUMNS, "detected of adamomentum"]
+    return _table(heads, rows, words=1)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 0) -> str:
+    """In Markdown: a first column of words, then numbers, and again so many of words."""
+    align = ["---", *["---:"] * (len(heads) - 1 - words), *["---"] * words]
+    lines = ["| " + " | ".join(cells) + " |" for cells in (heads, align, *rows)]
+    return "\n".join(lines) + "\n"
 
 
 def in_short(races: Sequence[Race]) -> str:
     """Of each other optimizer, where AdaMomentum was better, worse or not comparable."""
-    found = {name: race for name in PROBLEMS if (race := bearing(races, name))}
-    lines = []
+    found = {name: race["ranking"] for name in PROBLEMS if (race := bearing(races, name))}
+    text = ""
     for other in COLUMNS[1:]:
-        by_verdict: dict[str, list[str]] = {}
-        for name, race in found.items():
-            for row in race["ranking"]:
-                if row["optimizer"] == other:
-                    by_verdict.setdefault(row["comparison"]["verdict"], []).append(f"`{name}`")
-        raced = sum(map(len, by_verdict.values()))
-        better, worse = by_verdict.get("worse", []), by_verdict.get("better", [])
-        lost = by_verdict.get("not comparable", [])
-        lines.append(
-            f"- beside `{other}` ({counted(raced, 'problem')}): better on "
-            f"{listed(better) or 'none'}, worse on {listed(worse) or 'none'}"
-            + (f", not comparable on {listed(lost)}" if lost else "")
-            + "\n"
+        verdicts = {
+            f"`{name}`": row["comparison"]["verdict"]
+            for name, rows in found.items()
+            for row in rows
+            if row["optimizer"] == other
+        }
+        better, worse, lost = (
+            join_words([name for name, verdict in verdicts.items() if verdict == wanted])
+            for wanted in ("worse", "better", "not comparable")
         )
-    return "".join(lines)
+        text += (
+            f"- beside `{other}` ({count_noun(len(verdicts), 'problem')}): better on "
+            f"{better or 'none'}, worse on {worse or 'none'}"
+            f"{f', not comparable on {lost}' if lost else ''}\n"
+        )
+    return text
 
 
 def protocols(races: Sequence[Race]) -> str:
     """What was detected with the authors' settings, where there is a fair race beside it."""
     return "".join(
-        f"- `{name}`: `as-run` {_detected(race)}. `fair` {_detected(fair)}\n"
+        f"- `{name}`: `as-run` {_verdicts(race)}. `fair` {_verdicts(fair)}\n"
         for name in PROBLEMS
         if (fair := bearing(races, name))
         for race in races
-        if [race["spec"][key] for key in ("workload", "protocol", "scale")]
-        == [name, "as-run", fair["spec"]["scale"]]
+        if keep.record_name(race["spec"]) == f"{name}-{fair['spec']['scale']}-as-run"
     )
 
 
 def _score(row: dict[str, Any]) -> str:
     """Such as `97.25 ± 0.46`."""
     lost = row["values"].count(None)
-    score = rules.estimate(row["score"]).partition(" (")[0]
+    score = estimate(row["score"]).partition(" (")[0]
     return f"{score}, {lost} lost" if lost else score
 
 
-def _detected(race: Race) -> str:
+def _verdicts(race: Race) -> str:
     """In words, with whom of all that took part there is a difference."""
-    others = [row for row in race["ranking"] if row["optimizer"] != rules.OURS]
-    by_verdict: dict[str, list[str]] = {}
-    for row in others:
-        by_verdict.setdefault(row["comparison"]["verdict"], []).append(_named(row))
-    parts = [
-        f"{word} than {listed(by_verdict[verdict])}"
-        for verdict, word in (("worse", "better"), ("better", "worse"))
-        if verdict in by_verdict
-    ]
-    same, lost = (by_verdict.get(word, []) for word in ("no difference detected", "not comparable"))
+    rows = {row["optimizer"]: row for row in race["ranking"]}
+    rank = rows.pop(rules.OURS)["rank"]
+    worse, better, same, lost = (
+        join_words([_name(row) for row in rows.values() if row["comparison"]["verdict"] == verdict])
+        for verdict in ("worse", "better", "no difference detected", "not comparable")
+    )
+    parts = [f"better than {worse}"] if worse else []
+    parts += [f"worse than {better}"] if better else []
     if same and not parts:
-        parts.append(f"no difference to {listed(same) if lost else 'any'}")
+        parts.append(f"no difference to {same if lost else 'any'}")
     if lost:
-        parts.append(f"not comparable to {listed(lost)}")
-    rank = next(row["rank"] for row in race["ranking"] if row["optimizer"] == rules.OURS)
-    return "; ".join([*parts, f"number {rank} of {len(others) + 1}"])
+        parts.append(f"not comparable to {lost}")
+    return "; ".join([*parts, f"number {rank} of {len(rows) + 1}"])
 
 
-def _named(row: dict[str, Any]) -> str:
+def _name(row: dict[str, Any]) -> str:
     """With a word where the t-test found a difference that the exact test did not."""
     c = row["comparison"]
     found = c["verdict"] in ("better", "worse")
@@ -138,43 +137,41 @@ def _named(row: dict[str, Any]) -> str:
 def speed(records: Sequence[Record]) -> str:
     """Step times beside torch's fused Adam: of several measurements the middle one."""
     _machine(records)
-    rows = [
-        f"| parameters | tensors | {OURS} | Adam(fused=True) / {OURS} | plain loop / {OURS} |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    rows = []
     for model, its in records[0]["models"].items():
         name = NAMES.get(model, model)
         if its["tensors"] > 1 and model != "1,000 x 64":
             name += f", {its['parameters'] / 1e6:.1f} M"
-        ms = statistics.median(1e3 * _steps(record, model)[OURS]["seconds"] for record in records)
+        own = [record["models"][model]["steps"][OURS]["seconds"] for record in records]
+        ms = 1e3 * statistics.median(own)
         ratios = [_ratio(records, model, other) for other in (ADAM, PLAIN)]
-        rows.append(f"| {name} | {its['tensors']} | {ms:.3g} ms | {ratios[0]} | {ratios[1]} |")
-    return "\n".join(rows) + "\n"
+        rows.append([name, str(its["tensors"]), f"{ms:.3g} ms", *ratios])
+    heads = ["parameters", "tensors", OURS, f"Adam(fused=True) / {OURS}", f"plain loop / {OURS}"]
+    return _table(heads, rows)
 
 
 def moments(records: Sequence[Record]) -> str:
     """What moments in bfloat16 save and do to the step time."""
     _machine(records)
     model = "one of 64 Mi"
-    rows = [
-        f"| moments | state, bytes per parameter | one of 64 Mi, Adam(fused=True) / {OURS} |",
-        "| --- | ---: | ---: |",
-    ]
+    rows = []
     for name, way in (("float32", OURS), ("bfloat16", BFLOAT16)):
-        state = _steps(records[0], model)[way]["state_bytes_per_parameter"]
-        rows.append(f"| {name} | {state:g} | {_ratio(records, model, ADAM, way)} |")
-    return "\n".join(rows) + "\n"
+        state = records[0]["models"][model]["steps"][way]["state_bytes_per_parameter"]
+        rows.append([name, f"{state:g}", _ratio(records, model, ADAM, way)])
+    heads = ["moments", "state, bytes per parameter", f"{model}, Adam(fused=True) / {OURS}"]
+    return _table(heads, rows)
 
 
-def measured_on(records: Sequence[Record]) -> str:
+def machine_sentence(records: Sequence[Record]) -> str:
     """Where the step times come from, in a sentence."""
     machine = _machine(records)
     processor = f" ({machine['processor']})" if "processor" in machine else ""
     adds = [record["add_gb_per_second"] for record in records]
-    largest = [_steps(record, "one of 64 Mi")[OURS]["gb_per_second"] for record in records]
+    steps = [record["models"]["one of 64 Mi"]["steps"] for record in records]
+    largest = [one[OURS]["gb_per_second"] for one in steps]
     return (
-        f"`adamomentum bench`, {counted(len(records), 'run')}, {machine['threads']} threads of a "
-        f"virtual machine with {machine['processors']} cores{processor}, torch "
+        f"`adamomentum bench`, {count_noun(len(records), 'run')}, {machine['threads']} threads of "
+        f"a virtual machine with {machine['processors']} cores{processor}, torch "
         f"{machine['torch']}, float32, default options. An in-place add of 64 Mi floats reached "
         f"{min(adds):.0f} to {max(adds):.0f} GB/s; on one tensor of 64 Mi AdaMomentum reached "
         f"{min(largest):.0f} to {max(largest):.0f}.\n"
@@ -185,57 +182,41 @@ def _machine(records: Sequence[Record]) -> Record:
     """The one that all were measured on, with the same models."""
     machine: Record = records[0]["machine"]
     for key in ("processor", "processors", "threads", "torch"):
-        _one(key, [record["machine"].get(key) for record in records])
-    _one("models", [listed(list(record["models"])) for record in records])
+        _check_same(key, [record["machine"].get(key) for record in records])
+    _check_same("models", [join_words(list(record["models"])) for record in records])
     return machine
 
 
-def _one(what: str, values: Sequence[object]) -> None:
+def _check_same(what: str, values: Sequence[object]) -> None:
     if found := [str(value) for value in values if value != values[0]]:
-        raise LabError(
-            f"the records of step times were measured with different {what}: {values[0]} and "
-            f"{found[0]}; keep those of one."
-        )
-
-
-def _steps(record: Record, model: str) -> dict[str, dict[str, float]]:
-    steps: dict[str, dict[str, float]] = record["models"][model]["steps"]
-    return steps
+        differ = f"different {what}: {values[0]} and {found[0]}"
+        raise LabError(f"the records of step times were measured with {differ}; keep those of one.")
 
 
 def _ratio(records: Sequence[Record], model: str, other: str, ours: str = OURS) -> str:
     """Such as `1.06 (1.05 to 1.18)`: the middle, the lowest and the highest."""
-    steps = [_steps(record, model) for record in records]
+    steps = [record["models"][model]["steps"] for record in records]
     ratios = sorted(one[other]["seconds"] / one[ours]["seconds"] for one in steps)
     digits = 2 if ratios[0] < 3 else 1 if ratios[0] < 10 else 0
-    low, middle, high = (
-        f"{ratio:.{digits}f}" for ratio in (ratios[0], statistics.median(ratios), ratios[-1])
-    )
-    return f"{middle} ({low} to {high})"
+    middle = statistics.median(ratios)
+    return f"{middle:.{digits}f} ({ratios[0]:.{digits}f} to {ratios[-1]:.{digits}f})"
 
 
 def landscape(record: Record) -> str:
     """Loss and curvature at the solutions: AdaMomentum's, Adam's, and their differences."""
-    groups = keep.by_optimizer(record, keep.called(record["spec"]))
+    groups = keep.by_optimizer(record, keep.record_name(record["spec"]))
     ours, adam, translated = "adamomentum", "adam", "adam-translated"
-    gaps = {
-        (one["other"], one["measure"]): one["difference"]
-        for one in record["comparisons"]
-        if one["first"] == ours
-    }
-    rows = [
-        f"| | {ours} | {adam} | {ours} minus {adam} | {ours} minus {translated} |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+    found = [one for one in record["comparisons"] if one["first"] == ours]
+    gaps = {(one["other"], one["measure"]): one["difference"] for one in found}
+    rows = []
     for measure, words in {"loss": "loss at the solution", **record["measures"]}.items():
-        values = [
-            {"loss": group["loss"], **group["measures"]}[measure] if group else None
-            for group in (groups.get(ours), groups.get(adam))
-        ]
+        own = [groups.get(name) for name in (ours, adam)]
+        values = [one and {"loss": one["loss"], **one["measures"]}[measure] for one in own]
         values += [gaps.get((other, measure)) for other in (adam, translated)]
-        cells = [rules.estimate(one).partition(" (")[0] if one else "" for one in values]
-        rows.append(f"| {words} | " + " | ".join(cells) + " |")
-    return "\n".join(rows) + "\n"
+        cells = [estimate(one).partition(" (")[0] if one else "" for one in values]
+        rows.append([words, *cells])
+    heads = ["", ours, adam, f"{ours} minus {adam}", f"{ours} minus {translated}"]
+    return _table(heads, rows).replace("|  |", "| |", 1)
 
 
 def blocks(records: Records) -> dict[str, str]:
@@ -247,11 +228,8 @@ def blocks(records: Records) -> dict[str, str]:
         "protocols": protocols(records.races),
     }
     if speeds := list(records.speed.values()):
-        made |= {
-            "speed": speed(speeds),
-            "moments": moments(speeds),
-            "measured on": measured_on(speeds),
-        }
+        made |= {"speed": speed(speeds), "moments": moments(speeds)}
+        made["measured on"] = machine_sentence(speeds)
     for file in sorted((ROOT / "results").glob("engine/*.md")):
         made[f"engine {file.stem}"] = file.read_text(encoding="utf-8")
     if digits := records.landscapes.get("digits_cnn-mini-fair"):
@@ -259,7 +237,7 @@ def blocks(records: Records) -> dict[str, str]:
     return made
 
 
-def filled(text: str, made: Mapping[str, str], file: str) -> str:
+def fill(text: str, made: Mapping[str, str], file: str) -> str:
     """A text with what stands between `<!-- results: NAME -->` and `<!-- end -->` made anew."""
     before, *parts = re.split("<!-- results: *", text)
     for part in parts:
@@ -280,7 +258,7 @@ def files() -> dict[Path, str]:
     records = Records.of()
     made = blocks(records)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
-    content = {ROOT / name: filled(text, made, name) for name, text in texts.items()}
+    content = {ROOT / name: fill(text, made, name) for name, text in texts.items()}
     pictured = next((race for race in records.races if race["name"] == PICTURED), None)
     return content | ({ROOT / PICTURE: picture(pictured)} if pictured else {})
 

@@ -26,7 +26,7 @@ from adamomentum_lab.race.judge import Row
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.report.page import load
 from adamomentum_lab.stats.comparisons import Comparison
-from adamomentum_lab.words import listed
+from adamomentum_lab.words import join_words
 
 RECORDS = Path("results")
 DIGITS = {"": 6, "epochs": 5, "epoch_seconds": 3}  # of numbers, and of those under these keys
@@ -34,12 +34,12 @@ VERSIONS = ("adamomentum", "commit", "torch", "python")
 # What says how a run was made, without saying where.
 ENVIRONMENT = (*VERSIONS, "processors", "threads", "device")
 TIMES = ("updates", "seconds", "ms_per_update", "epoch_seconds")
+RUN = ("stage", "id", "spec", "status", "epochs", "final", "machine")
 TUNING = {"search", "words", "rungs", "contenders"}
 ENDS = ("done", "diverged", "failed", "stopped")
 EXACT = ("spec", "settings", "space")  # what a repetition needs
 PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
 STEPS = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")  # of the tables
-SPOILED = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 def race_record(race: dict[str, Any]) -> dict[str, Any]:
@@ -48,35 +48,30 @@ def race_record(race: dict[str, Any]) -> dict[str, Any]:
     Of trials no epochs are kept and no test scores, which decided nothing; of a run's environment
     only what the run before did not have.
     """
-    if why := _unfit(race):
-        raise LabError(
-            f"{why}; the command of its race writes it anew, and finished runs are not repeated."
-        )
+    if why := _reason_to_refuse(race):
+        anew = "the command of its race writes it anew, and finished runs are not repeated"
+        raise LabError(f"{why}; {anew}.")
     shared = {key: race["spec"][key] for key in ("workload", "code", "scale", "protocol")}
     kept = {key: value for key, value in race.items() if key != "name"}
     kept["runs"] = [_run(run, shared) for run in race["runs"]]
-    environments = [_machine(run["machine"], ENVIRONMENT) for run in race["runs"]]
+    environments = [_pick(run["machine"], ENVIRONMENT) for run in race["runs"]]
     for run, now, before in zip(kept["runs"], environments, [{}, *environments], strict=False):
         run["machine"] = {**(now if now != before else {}), **run["machine"]}
-    kept["machine"] = _machine(race["machine"], (*VERSIONS, "processors", "command"))
-    plain: dict[str, Any] = _plain(kept)
-    return plain
+    kept["machine"] = _pick(race["machine"], (*VERSIONS, "processors", "command"))
+    return _round(kept)
 
 
-def _unfit(race: dict[str, Any]) -> str | None:
+def _reason_to_refuse(race: dict[str, Any]) -> str | None:
     """Why a race.json cannot be kept."""
     file = f"race.json of {race['name']}"
     spec, rows = race["spec"], race["ranking"]
     tuning = race.get("tuning", {} if spec.get("trials") else dict.fromkeys(TUNING))
     compared = [row["comparison"] for row in rows if row.get("comparison")]
     compared += [effect["comparison"] for effect in race.get("effects", ())]
-    if (
-        "headline" not in race
-        or not _names(Race) <= spec.keys()
-        or not tuning.keys() >= TUNING
-        or not all(_names(Row) <= row.keys() for row in rows)
-        or not all(_names(Comparison) <= one.keys() for one in compared)
-    ):
+    parts: dict[type[Any], list[Any]] = {Race: [spec], Row: rows, Comparison: compared}
+    names = {cls: {field.name for field in fields(cls)} for cls in parts}
+    whole = all(names[cls] <= one.keys() for cls, found in parts.items() for one in found)
+    if "headline" not in race or not tuning.keys() >= TUNING or not whole:
         return f"{file} was written by an older version"
     final = [run["spec"]["optimizer"] for run in race["runs"] if run["stage"] == "final"]
     if sorted(final) != sorted(name for name in spec["optimizers"] for _ in range(spec["seeds"])):
@@ -85,39 +80,34 @@ def _unfit(race: dict[str, Any]) -> str | None:
     return f"{file} is half-finished: a run is {going[0]}" if going else None
 
 
-def _names(cls: type[Any]) -> set[str]:
-    return {field.name for field in fields(cls)}
-
-
 def _run(run: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
     trial = run["stage"] == "tuning"
-    spec = {key: value for key, value in run["spec"].items() if key not in shared}
-    final = {key: value for key, value in run["final"].items() if not (trial and key == "test")}
-    return {
-        "stage": run["stage"],
-        "id": run["id"],
-        "spec": spec,
-        "status": run["status"],
-        "epochs": [] if trial else run["epochs"],
-        "final": final,
-        "machine": _machine(run["machine"], TIMES[:-1] if trial else TIMES),
-        **({"error": run["error"]} if "error" in run else {}),
-    }
+    kept = {key: run[key] for key in (*RUN, "error") if key in RUN or key in run}
+    kept["spec"] = {key: value for key, value in run["spec"].items() if key not in shared}
+    kept["machine"] = _pick(run["machine"], TIMES[:-1] if trial else TIMES)
+    if trial:
+        kept["epochs"] = []
+        kept["final"] = {key: value for key, value in run["final"].items() if key != "test"}
+    return kept
 
 
-def _machine(machine: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def _pick(machine: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: machine[key] for key in keys if machine.get(key) is not None}
 
 
-def _plain(value: Any, digits: int = DIGITS[""]) -> Any:
-    """Rounded, and without the folders of this machine."""
+def _round(record: dict[str, Any], digits: int = DIGITS[""]) -> dict[str, Any]:
+    """With fewer digits, and without the folders of this machine."""
+    return {
+        name: item if name in EXACT else _round_value(item, DIGITS.get(name, digits))
+        for name, item in record.items()
+    }
+
+
+def _round_value(value: Any, digits: int) -> Any:
     if isinstance(value, dict):
-        return {
-            name: item if name in EXACT else _plain(item, DIGITS.get(name, digits))
-            for name, item in value.items()
-        }
+        return _round(value, digits)
     if isinstance(value, list):
-        return [_plain(item, digits) for item in value]
+        return [_round_value(item, digits) for item in value]
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     return PATH.sub("", value) if isinstance(value, str) else value
@@ -125,13 +115,13 @@ def _plain(value: Any, digits: int = DIGITS[""]) -> Any:
 
 def theory_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     """The small record of a claim of the theory; a LabError says why there is none."""
-    wanted = ("claim", "size", "verdict", "summary", "findings", "machine")
-    if not all(key in found for key in wanted):
+    wanted = ("claim", "size", "verdict", "summary", "findings")
+    if not all(key in found for key in (*wanted, "machine")):
         raise LabError(f"{file} was written by an older version; `adamomentum theory` makes it.")
     if found["size"] == "smoke":
         raise LabError(f"{file} is of size smoke, which is for tests.")
-    kept = {key: found[key] for key in wanted[:-1]}
-    return {**kept, "versions": _machine(found["machine"], VERSIONS)}
+    versions = _pick(found["machine"], VERSIONS)
+    return {**{key: found[key] for key in wanted}, "versions": versions}
 
 
 def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
@@ -140,13 +130,10 @@ def landscape_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or not all(key in found for key in wanted):
         raise LabError(f"{file} was not written by this version of `adamomentum landscape`.")
     by_optimizer(found, file)
+    of_a_run = ("id", "spec", "epochs", "loss", "measures")
     kept = {key: found[key] for key in wanted}
-    kept["runs"] = [
-        {key: run[key] for key in ("id", "spec", "epochs", "loss", "measures")}
-        for run in found["runs"]
-    ]
-    record: dict[str, Any] = _plain(kept)
-    return record
+    kept["runs"] = [{key: run[key] for key in of_a_run} for run in found["runs"]]
+    return _round(kept)
 
 
 def by_optimizer(found: dict[str, Any], where: object) -> dict[str, dict[str, Any]]:
@@ -155,10 +142,8 @@ def by_optimizer(found: dict[str, Any], where: object) -> dict[str, dict[str, An
     for name in groups:
         settings = [group["settings"] for group in found["groups"] if group["optimizer"] == name]
         if len(settings) > 1:
-            raise LabError(
-                f"{where} has {name} more than once ({'; '.join(settings)}); compare the runs of "
-                "one setting of each."
-            )
+            twice = f"{where} has {name} more than once ({'; '.join(settings)})"
+            raise LabError(f"{twice}; compare the runs of one setting of each.")
     return groups
 
 
@@ -166,37 +151,29 @@ def speed_record(found: dict[str, Any], file: Path) -> dict[str, Any]:
     """The small record of one measurement of step times."""
     if not isinstance(found, dict) or not {"machine", "models"} <= found.keys():
         raise LabError(f"{file} was not written by this version of `adamomentum bench`.")
-    if lacks := _lacks(found["models"]):
-        raise LabError(f"{file} lacks {lacks}; `adamomentum bench` without --model measures all.")
-    machine = _machine(found["machine"], (*ENVIRONMENT, "processor"))
-    record: dict[str, Any] = _plain({**found, "machine": machine}, 4)
-    return record
+    if missing := _missing_steps(found["models"]):
+        raise LabError(f"{file} lacks {missing}; `adamomentum bench` without --model measures all.")
+    return _round({**found, "machine": _pick(found["machine"], (*ENVIRONMENT, "processor"))}, 4)
 
 
-def _lacks(measured: dict[str, Any]) -> str:
+def _missing_steps(measured: dict[str, Any]) -> str:
     """Which models of a measurement, or whose steps, the tables would miss."""
     missing = [repr(model) for model in models() if model not in measured]
-    missing = missing or [
-        f"{step.strip()!r} of {model!r}"
-        for model in models()
-        for step in STEPS
-        if step not in measured[model]["steps"]
-    ]
-    return listed(missing)
+    for model in () if missing else models():
+        steps = [step.strip() for step in STEPS if step not in measured[model]["steps"]]
+        missing += [f"{step!r} of {model!r}" for step in steps]
+    return join_words(missing)
 
 
 def text(record: dict[str, Any]) -> str:
     """JSON, with a line for each run and each row, so that changes can be read."""
-
-    def one(value: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    dump = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
     def lines(value: Any) -> str:
-        if not isinstance(value, list) or not value:
-            return one(value)
-        return "[\n" + ",\n".join(map(one, value)) + "\n]"
+        several = isinstance(value, list) and value
+        return "[\n" + ",\n".join(map(dump, value)) + "\n]" if several else dump(value)
 
-    parts = [f"{one(key)}:{lines(value)}" for key, value in record.items()]
+    parts = [f"{dump(key)}:{lines(value)}" for key, value in record.items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -210,7 +187,7 @@ def races_of(place: Path) -> list[dict[str, Any]]:
     return found
 
 
-def called(spec: dict[str, Any]) -> str:
+def record_name(spec: dict[str, Any]) -> str:
     """The name of a record."""
     return f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
 
@@ -219,14 +196,11 @@ def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[P
     """Write a record of each race of these folders; all, or none where one cannot be kept."""
     made: dict[str, tuple[str, str]] = {}
     for race in (race for place in places for race in races_of(place)):
-        spec = race["spec"]
-        its = name or called(spec)
+        its = name or record_name(race["spec"])
         if its in made:
-            raise LabError(
-                f"{made[its][0]} and {race['name']} would both be called {its}; give the folder "
-                "of one race, and --name for another."
-            )
-        with _whole(race["name"]):
+            both = f"{made[its][0]} and {race['name']} would both be called {its}"
+            raise LabError(f"{both}; give the folder of one race, and --name for another.")
+        with _explain_errors(race["name"]):
             made[its] = (race["name"], text(race_record(race)))
     files = {out / "races" / its / "race.json": content for its, (_, content) in made.items()}
     for file, content in files.items():
@@ -243,17 +217,15 @@ def keep_theory(folder: Path, out: Path) -> list[Path]:
 
 
 def _keep(
-    files: list[Path],
-    record: Callable[[dict[str, Any], Path], dict[str, Any]],
-    out: Path,
-    name: Callable[[dict[str, Any]], str] | None = None,
+    files: list[Path], record: Callable[[dict[str, Any], Path], dict[str, Any]], out: Path
 ) -> list[Path]:
-    """Write a record of each file; all, or none where one cannot be kept."""
+    """Write a record of each file, under the name of its spec or the file's own; all, or none where
+    one cannot be kept."""
     made: dict[str, tuple[Path, str]] = {}
     for file in files:
-        with _whole(file):
+        with _explain_errors(file):
             one = record(json.loads(file.read_text(encoding="utf-8")), file)
-            its = f"{name(one)}.json" if name else file.name
+            its = f"{record_name(one['spec'])}.json" if "spec" in one else file.name
             content = text(one)
         if its in made:
             raise LabError(f"{made[its][0]} and {file} would both be called {its}; keep one.")
@@ -264,11 +236,11 @@ def _keep(
 
 
 @contextmanager
-def _whole(source: object) -> Iterator[None]:
+def _explain_errors(source: object) -> Iterator[None]:
     """Say in a sentence that a source is not as its command writes it."""
     try:
         yield
-    except SPOILED as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise LabError(f"{source} cannot be kept ({type(error).__name__}: {error}).") from error
 
 
@@ -279,10 +251,9 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("runs", nargs="*", type=Path, help="folders of results, or of one race")
     parser.add_argument("--theory", type=Path, help="folder that `adamomentum theory` wrote")
-    parser.add_argument(
-        "--landscape", nargs="+", type=Path, default=[], help="folders of `landscape --out`"
-    )
-    parser.add_argument("--speed", nargs="+", type=Path, default=[], help="files of `bench --out`")
+    several: dict[str, Any] = {"nargs": "+", "type": Path, "default": []}
+    parser.add_argument("--landscape", **several, help="folders of `landscape --out`")
+    parser.add_argument("--speed", **several, help="files of `bench --out`")
     parser.add_argument("--name", help="of the record, if not WORKLOAD-SCALE-PROTOCOL")
     parser.add_argument("--out", type=Path, default=RECORDS, help="folder of the records")
     given = parser.parse_args(words)
@@ -291,12 +262,8 @@ def main(words: list[str] | None = None) -> int:
     try:
         files = keep_races(given.runs, given.out, given.name) if given.runs else []
         files += keep_theory(given.theory, given.out) if given.theory else []
-        files += _keep(
-            [folder / "landscape.json" for folder in given.landscape],
-            landscape_record,
-            given.out / "landscape",
-            lambda one: called(one["spec"]),
-        )
+        landscapes = [folder / "landscape.json" for folder in given.landscape]
+        files += _keep(landscapes, landscape_record, given.out / "landscape")
         files += _keep(given.speed, speed_record, given.out / "speed")
     except LabError as error:
         print(error, file=sys.stderr)

@@ -8,8 +8,8 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from adamomentum_lab.stats.curves import band, values
-from adamomentum_lab.words import counted, number
+from adamomentum_lab.stats.curves import Values, band, values
+from adamomentum_lab.words import count_noun, number
 from adamomentum_paper.claims.rules import OURS, Race
 
 WIDTH, HEIGHT = 860, 340
@@ -32,9 +32,9 @@ def picture(race: Race) -> str:
     names = sorted((row["optimizer"] for row in rows), key=lambda name: name != OURS)
     color = {name: f"c{i}" for i, name in enumerate(names)}
     spec = race["spec"]
-    title = f"{spec['workload']}, {spec['scale']}: {counted(spec['seeds'], 'seed')} each"
+    title = f"{spec['workload']}, {spec['scale']}: {count_noun(spec['seeds'], 'seed')} each"
     if spec["trials"]:
-        title += f" after {counted(spec['trials'], 'trial')} of tuning"
+        title += f" after {count_noun(spec['trials'], 'trial')} of tuning"
         title += " with halving" if spec["halving"] else ""
     interval = any(row["score"]["half"] is not None for row in rows)
     shown = f"test {problem['metric']}" + (", mean and 95 % interval" if interval else "")
@@ -55,31 +55,25 @@ def picture(race: Race) -> str:
 
 
 def _style() -> str:
-    def colors(all_: Sequence[str]) -> str:
-        return "".join(f".c{i}{{color:{one}}}" for i, one in enumerate(all_))
-
+    light = "".join(f".c{i}{{color:{color}}}" for i, color in enumerate(LIGHT))
+    dark = "".join(f".c{i}{{color:{color}}}" for i, color in enumerate(DARK))
     return (
         "text{font:13px system-ui,sans-serif;fill:#444}.title{font-size:16px;font-weight:600;"
         "fill:#111}.end{text-anchor:end}.middle{text-anchor:middle}.name{fill:currentColor}"
         ".ours{font-weight:700}.small{font-size:11px}.paper{fill:#fff}.grid{stroke:#ddd}"
         "path{fill:none;stroke:currentColor;stroke-linecap:round}.run{opacity:.3}.mean{stroke-width:2.2}"
-        ".bar,.beyond{stroke-width:2}circle{fill:currentColor}"
-        + colors(LIGHT)
-        + "@media (prefers-color-scheme:dark){text{fill:#bbb}.title{fill:#eee}.paper{fill:#111418}"
-        f".grid{{stroke:#333}}.name{{fill:currentColor}}{colors(DARK)}}}"
+        f".bar,.beyond{{stroke-width:2}}circle{{fill:currentColor}}{light}"
+        "@media (prefers-color-scheme:dark){text{fill:#bbb}.title{fill:#eee}.paper{fill:#111418}"
+        f".grid{{stroke:#333}}.name{{fill:currentColor}}{dark}}}"
     )
 
 
 def _curves(race: Race, names: Sequence[str], color: dict[str, str]) -> list[str]:
     metric = race["workload"]["metric"]
-    runs = {
-        name: [
-            values(run, "validation", metric)
-            for run in race["runs"]
-            if run["stage"] == "final" and run["spec"]["optimizer"] == name
-        ]
-        for name in names
-    }
+    runs: dict[str, list[Values]] = {name: [] for name in names}
+    for run in race["runs"]:
+        if run["stage"] == "final":
+            runs[run["spec"]["optimizer"]].append(values(run, "validation", metric))
     known = [y for columns in runs.values() for column in columns for y in column if y is not None]
     if not known:
         return [_text(CURVES[0], (TOP + BOTTOM) / 2, "no score of any epoch")]
@@ -87,14 +81,10 @@ def _curves(race: Race, names: Sequence[str], color: dict[str, str]) -> list[str
     log = _decades(known, race["workload"]["larger_is_better"])
     ticks, up = _scale(known, log, (BOTTOM, TOP), 5, lambda _: LINE)
     along = _axis(1, max(epochs, 2), *CURVES)
-    parts = [
-        part
-        for tick in ticks
-        for part in (
-            f'<path class="grid" d="M{CURVES[0]} {up(tick):.1f}H{CURVES[1]}"/>',
-            _text(CURVES[0] - 8, up(tick) + 4, number(tick), "end"),
-        )
-    ]
+    parts = []
+    for tick in ticks:
+        parts.append(_path("grid", f"M{CURVES[0]} {up(tick):.1f}H{CURVES[1]}"))
+        parts.append(_text(CURVES[0] - 8, up(tick) + 4, number(tick), "end"))
     step = max(5, 5 * round(epochs / 25))
     parts += [
         _text(along(epoch), BOTTOM + 20, str(epoch), "middle")
@@ -107,42 +97,33 @@ def _curves(race: Race, names: Sequence[str], color: dict[str, str]) -> list[str
     return parts
 
 
-def _scores(
-    rows: Sequence[dict[str, Any]], color: dict[str, str], larger_is_better: bool
-) -> list[str]:
+def _scores(rows: list[dict[str, Any]], color: dict[str, str], larger_is_better: bool) -> list[str]:
+    heights = [TOP + (i + 0.5) * (BOTTOM - TOP) / len(rows) for i in range(len(rows))]
     scored = [row["score"] for row in rows if row["score"]["mean"] is not None]
     if not scored:
-        return [part for i, row in enumerate(rows) for part in _name(row, color, _middle(i, rows))]
+        pairs = zip(rows, heights, strict=True)
+        return [part for row, y in pairs for part in _name(row, color, y)]
     log = _decades([score["mean"] for score in scored], larger_is_better)
     ends = [end for score in scored for end in _ends(score) if end > 0 or not log]
     ticks, along = _scale(ends, log, SCORES, 4, lambda tick: 7.5 * len(number(tick)) + 8)
-    parts = [
-        part
-        for tick in ticks
-        for part in (
-            f'<path class="grid" d="M{along(tick):.1f} {TOP}V{BOTTOM}"/>',
-            _text(along(tick), BOTTOM + 20, number(tick), "middle"),
-        )
-    ]
-    for i, row in enumerate(rows):
-        score, y, cls = row["score"], _middle(i, rows), color[row["optimizer"]]
+    parts = []
+    for tick in ticks:
+        parts.append(_path("grid", f"M{along(tick):.1f} {TOP}V{BOTTOM}"))
+        parts.append(_text(along(tick), BOTTOM + 20, number(tick), "middle"))
+    for row, y in zip(rows, heights, strict=True):
+        score, cls = row["score"], color[row["optimizer"]]
         parts += _name(row, color, y)
         if score["mean"] is None:
             continue
         low, high = _ends(score)
         left, right = along(low), along(high)
-        parts.append(f'<path class="bar {cls}" d="M{left:.1f} {y:.1f}H{right:.1f}"/>')
+        parts.append(_path(f"bar {cls}", f"M{left:.1f} {y:.1f}H{right:.1f}"))
         if log and low <= 0:  # an arrow: it goes on to where there is no logarithm
             points = f"M{left + 6:.1f} {y - 5:.1f}L{left:.1f} {y:.1f}L{left + 6:.1f} {y + 5:.1f}"
-            parts.append(f'<path class="beyond {cls}" d="{points}"/>')
+            parts.append(_path(f"beyond {cls}", points))
         middle = along(score["mean"])
         parts.append(f'<circle class="{cls}" cx="{middle:.1f}" cy="{y:.1f}" r="5"/>')
     return parts
-
-
-def _middle(i: int, rows: Sequence[dict[str, Any]]) -> float:
-    """The height of a row."""
-    return TOP + (i + 0.5) * (BOTTOM - TOP) / len(rows)
 
 
 def _ends(score: dict[str, Any]) -> tuple[float, ...]:
@@ -204,13 +185,12 @@ def _log_ticks(low: float, high: float) -> list[list[float]]:
     """1, 2 and 5 of each decade from below the lowest to above the highest, and ever fewer."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     every = [float(f"{factor}e{power}") for power in powers for factor in (1, 2, 5)]
-    first = max(i for i, tick in enumerate(every) if tick <= low)
-    last = min(i for i, tick in enumerate(every) if tick >= high)
-    shown = every[first : last + 1]
-    steps = range(1, len(powers) + 1)
+    first = max(tick for tick in every if tick <= low)
+    last = min(tick for tick in every if tick >= high)
+    shown = [tick for tick in every if first <= tick <= last]
     decades = [
         [tick for power in powers if power % step == 0 and (tick := float(f"1e{power}")) in shown]
-        for step in steps
+        for step in range(1, len(powers) + 1)
     ]
     return [shown, *(ticks for ticks in decades if len(ticks) > 1), shown[::2]]
 
@@ -227,7 +207,11 @@ def _line(column: Sequence[float | None], along: Axis, up: Axis, cls: str) -> st
     points = [f"{along(i):.1f} {up(y):.1f}" for i, y in enumerate(column, 1) if y is not None]
     if len(points) == 1:
         return f'<path class="{cls}" style="stroke-width:6" d="M{points[0]}h0"/>'
-    return f'<path class="{cls}" d="M{"L".join(points)}"/>' if points else ""
+    return _path(cls, "M" + "L".join(points)) if points else ""
+
+
+def _path(cls: str, points: str) -> str:
+    return f'<path class="{cls}" d="{points}"/>'
 
 
 def _text(x: float, y: float, text: str, cls: str = "") -> str:

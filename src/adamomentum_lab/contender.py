@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 TUNABLE = ("lr", "weight_decay", "eps", "betas", "momentum", "final_lr")
 """The settings that can be searched."""
+ADAM: dict[str, Any] = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+"""Adam's settings (Kingma and Ba 2015, arXiv 1412.6980, Algorithm 1), which many share."""
+COUPLED = {"decoupled_weight_decay": False}
+DECOUPLED = {"decoupled_weight_decay": True}
 LOGARITHMIC = frozenset({"lr", "weight_decay", "eps", "final_lr"})
 """Those that are searched on a logarithmic scale. Of the others values are listed."""
 

@@ -41,10 +41,7 @@ def convnet(width: int, classes: int) -> nn.Module:
     layers: list[nn.Module] = []
     before = 1
     for after, stride in ((width, 1), (2 * width, 2), (2 * width, 1)):
-        layers += [
-            nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
-            nn.BatchNorm2d(after),
-            nn.ReLU(),
-        ]
+        layers += [nn.Conv2d(before, after, 3, stride, padding=1, bias=False)]
+        layers += [nn.BatchNorm2d(after), nn.ReLU()]
         before = after
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * 16, classes))

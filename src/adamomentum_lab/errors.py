@@ -29,8 +29,7 @@ def locate(error: BaseException, file: Path) -> LabError:
     frames = traceback.extract_tb(error.__traceback__)
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(file)
     if line or lines:
         where = f"{file}:{line or lines[-1]}"
-    else:
-        where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(file)
     return LabError(f"{where}: {type(error).__name__}: {error}")

@@ -8,20 +8,19 @@ executed.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
-
-_INSTALLED = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+from typing import NamedTuple
 
 
 def digest(file: Path) -> str:
     """Of a file and the modules it reaches. Neither its place nor that of the modules counts."""
     files = {"": file, **reached_modules(file)}
-    parts = [f"{name} {hashlib.sha256(files[name].read_bytes()).hexdigest()}" for name in files]
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:12]
+    parts = sorted(f"{name} {_read(files[name]).digest}" for name in files)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def reached_modules(file: Path) -> dict[str, Path]:
@@ -30,42 +29,60 @@ def reached_modules(file: Path) -> dict[str, Path]:
     left = [(file, "")]
     while left:
         source, package = left.pop()
-        for name in _imports(source, package):
-            module = None if name in found else _find(name, file.parent)
+        for level, name in _read(source).imports:
+            above = package.split(".")[: -(level - 1) or None] if level else []
+            full = ".".join(filter(None, [*above, name]))
+            module = None if full in found else _find(full, file.parent)
             if module is not None:
-                found[name] = module
+                found[full] = module
                 is_package = module.name == "__init__.py"
-                left.append((module, name if is_package else name.rpartition(".")[0]))
+                left.append((module, full if is_package else full.rpartition(".")[0]))
     return found
 
 
-def _imports(file: Path, package: str) -> Iterator[str]:
-    """Every name that a file may import as a module."""
+class _Source(NamedTuple):
+    digest: str
+    imports: tuple[tuple[int, str], ...]
+    """Every name that may be imported as a module; relative to how many packages above."""
+
+
+def _read(file: Path) -> _Source:
+    return _parse(file.read_bytes())
+
+
+@functools.lru_cache(1024)
+def _parse(content: bytes) -> _Source:
+    found: list[tuple[int, str]] = []
     try:
-        nodes = ast.walk(ast.parse(file.read_bytes()))
+        nodes = list(ast.walk(ast.parse(content)))
     except (SyntaxError, ValueError):
-        return  # reported when the file is loaded
+        nodes = []  # reported when the file is loaded
     for node in nodes:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [(0, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")
-                base = ".".join([*above[: len(above) - node.level + 1], *filter(None, [base])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            base = f"{node.module}." if node.module else ""
+            found.append((node.level, node.module or ""))
+            found += [(node.level, f"{base}{alias.name}") for alias in node.names]
+    return _Source(hashlib.sha256(content).hexdigest(), tuple(found))
 
 
 def _find(name: str, beside: Path) -> Path | None:
     """The file of a module whose code counts; None of the others."""
-    top = name.partition(".")[0]
-    if top in sys.stdlib_module_names:
+    if _is_foreign(name.partition(".")[0]):
         return None
     for folder in (*sys.path, str(beside)):
         place = Path(folder or ".").joinpath(*name.split("."))
         for file in (place.with_suffix(".py"), place / "__init__.py"):
             if file.is_file():
-                ours = top.partition("_")[0] == "adamomentum"
-                return file if ours or not str(file).startswith(_INSTALLED) else None
+                return file
     return None
+
+
+@functools.cache
+def _is_foreign(package: str) -> bool:
+    """Whether a package is Python's, or installed and not of the lab's family."""
+    if package in sys.stdlib_module_names or package.partition("_")[0] == "adamomentum":
+        return package in sys.stdlib_module_names
+    places = [Path(sysconfig.get_path(kind)) / package for kind in ("purelib", "platlib")]
+    return any(place.is_dir() or any(place.parent.glob(f"{package}.*")) for place in places)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from adamomentum_lab.workload import Workload
 
-Record = dict[str, Any]
+EpochRecord = dict[str, Any]
 """Of one epoch: its number, and the scores of train and, where measured, validation and test."""
 
 
@@ -16,10 +16,10 @@ class Trained(Protocol):
     """What is known of a run."""
 
     status: str
-    epochs: list[Record]
+    epochs: list[EpochRecord]
 
 
-def select_epoch(epochs: Sequence[Record], workload: Workload) -> Record | None:
+def select_epoch(epochs: Sequence[EpochRecord], workload: Workload) -> EpochRecord | None:
     """The epoch that is reported, by the workload's rule of selection, if it has a score."""
     selection = workload.selection
     if selection == "last" or not epochs:
@@ -34,7 +34,7 @@ def select_epoch(epochs: Sequence[Record], workload: Workload) -> Record | None:
     return best
 
 
-def reported_epoch(run: Trained, workload: Workload, epochs: int | None = None) -> Record:
+def reported_epoch(run: Trained, workload: Workload, epochs: int | None = None) -> EpochRecord:
     """What is reported of a run: the selected epoch with its scores; nothing if it diverged.
 
     Args:
@@ -43,9 +43,8 @@ def reported_epoch(run: Trained, workload: Workload, epochs: int | None = None) 
         epochs: look at no more than so many.
     """
     record = select_epoch(run.epochs[:epochs], workload)
-    lost = run.status == "failed" or (
-        run.status == "diverged" and not (epochs and len(run.epochs) >= epochs)
-    )
+    enough = epochs and len(run.epochs) >= epochs  # it diverged later, if at all
+    lost = run.status == "failed" or (run.status == "diverged" and not enough)
     return {} if lost or record is None else record
 
 
@@ -55,7 +54,5 @@ def trial_score(run: Trained, workload: Workload) -> tuple[float, float]:
     if scores is None:
         return (math.inf, math.inf)
     metric, loss = scores[workload.metric], scores.get("loss", 0.0)
-    return (
-        -metric if workload.larger_is_better else metric,
-        math.inf if math.isnan(loss) else loss,
-    )
+    sign = -1 if workload.larger_is_better else 1
+    return (sign * metric, math.inf if math.isnan(loss) else loss)

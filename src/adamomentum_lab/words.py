@@ -39,6 +39,12 @@ def amount(value: float, uncertainty: float | None) -> str:
     return text
 
 
+def plus_minus(mean: float, half: float | None, exact: str = ".3g") -> str:
+    """Such as `97.32 ± 0.21`; without an uncertainty the mean has the format `exact`."""
+    text = amount(mean, half) if half else f"{mean:{exact}}"
+    return text if half is None else f"{text} ± {amount(half, half)}"
+
+
 def probability(p: float, level: float = 0.05) -> str:
     """Such as `p = 0.012`; never rounded across the level."""
     if p < 0.001:
@@ -50,13 +56,13 @@ def probability(p: float, level: float = 0.05) -> str:
     return f"p = {text}"
 
 
-def listed(names: Sequence[str], word: str = "and") -> str:
+def join_words(names: Sequence[str], word: str = "and") -> str:
     """Such as `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
-def counted(n: int, noun: str) -> str:
+def count_noun(n: int, noun: str) -> str:
     """Such as `1 seed`, `2 seeds`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

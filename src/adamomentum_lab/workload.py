@@ -160,16 +160,15 @@ class Workload(ABC):
         device = next(model.parameters()).device
         for batch in self.batches(split):
             batch = tuple(tensor.to(device) for tensor in batch)
-            size += len(batch[0])
+            count = len(batch[0])
+            size += count
             for name, value in self.scores(model, batch).items():
                 value = value.cpu().double()
-                if value.shape not in ((), (len(batch[0]),)):
-                    raise LabError(
-                        f"scores() of {type(self).__name__} gives {name} the shape "
-                        f"{tuple(value.shape)}; it must be a mean, or one value for each of "
-                        f"{len(batch[0])} examples."
-                    )
-                total = value.sum() if value.ndim else value * len(batch[0])
+                if value.shape not in ((), (count,)):
+                    gives = f"gives {name} the shape {tuple(value.shape)}"
+                    right = f"it must be a mean, or one value for each of {count} examples"
+                    raise LabError(f"scores() of {type(self).__name__} {gives}; {right}.")
+                total = value.sum() if value.ndim else value * count
                 sums[name] = sums.get(name, 0.0) + float(total)
         return {name: total / size for name, total in sums.items()}
 
@@ -199,26 +198,22 @@ class Classification(Workload):
 
 def check(cls: type[Workload], file: Path) -> None:
     """Refuse a class that would fail only after hours."""
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    if missing:
-        raise LabError(f"{cls.__name__} in {file} lacks the method {missing[0]}.")
+
+    def fault(member: str, words: str) -> LabError:
+        return LabError(f"{cls.__name__}{member} in {file} {words}")
+
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise fault("", f"lacks the method {missing[0]}.")
     if "skip" not in inspect.signature(cls.batches).parameters:
-        raise LabError(
-            f"{cls.__name__}.batches in {file} lacks the parameter skip=0: how many batches a "
-            "continued epoch leaves out."
-        )
+        why = "how many batches a continued epoch leaves out"
+        raise fault(".batches", f"lacks the parameter skip=0: {why}.")
     if isinstance(cls.schedule, type):
-        name = cls.schedule.__name__
-        raise LabError(f"{cls.__name__}.schedule in {file} is a class; write {name}().")
+        raise fault(".schedule", f"is a class; write {cls.schedule.__name__}().")
     if not isinstance(cls.epochs, Mapping):
-        raise LabError(
-            f"{cls.__name__}.epochs in {file} must say how many at each scale, as "
-            '{"smoke": 1, "mini": 10, "full": 100}.'
-        )
+        example = '{"smoke": 1, "mini": 10, "full": 100}'
+        raise fault(".epochs", f"must say how many at each scale, as {example}.")
     for scale in SCALES:
         epochs = cls.epochs.get(scale)
         if not isinstance(epochs, int) or epochs < 1:
-            raise LabError(
-                f"{cls.__name__}.epochs in {file} gives {epochs!r} at the scale {scale!r}; it must "
-                "be a whole number from 1 on."
-            )
+            there = f"gives {epochs!r} at the scale {scale!r}"
+            raise fault(".epochs", f"{there}; it must be a whole number from 1 on.")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from adamomentum_lab.race.judge import Row
-from adamomentum_lab.stats.comparisons import Comparison, Pair, compare_pairs
-from adamomentum_lab.words import listed
+from adamomentum_lab.stats.comparisons import Comparison, ScorePair, compare_pairs
+from adamomentum_lab.words import join_words
 from adamomentum_lab.workload import Workload
 
 
@@ -57,12 +57,13 @@ def effects(rows: Sequence[Row], workload: Workload, tuned: bool) -> list[Effect
         and not _has(by_name[change.before].settings, change.unless)
     ]
     pairs = [
-        Pair(c.before, c.after, by_name[c.before].values, by_name[c.after].values) for c in shown
+        ScorePair(c.before, c.after, by_name[c.before].values, by_name[c.after].values)
+        for c in shown
     ]
     found = compare_pairs(pairs, f"test {workload.metric}", workload.larger_is_better)
     told = []
     for change, comparison in zip(shown, found, strict=True):
-        differing = _differing(by_name[change.before].settings, by_name[change.after].settings)
+        differing = _differences(by_name[change.before].settings, by_name[change.after].settings)
         caveat = _caveat(change, differing, tuned)
         told.append(Effect(change.what, comparison, differing, caveat))
     return told
@@ -72,7 +73,7 @@ def _has(settings: dict[str, Any], some: dict[str, Any]) -> bool:
     return bool(some) and all(settings.get(name) == value for name, value in some.items())
 
 
-def _differing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
     """A setting that one lacks is as if it were off: such is AdaMomentum's `rectify`."""
     decays = bool(before.get("weight_decay") or after.get("weight_decay"))
     found = {}
@@ -90,7 +91,7 @@ def _plain(value: Any) -> Any:
 def _caveat(change: Change, differing: dict[str, list[Any]], tuned: bool) -> str:
     if not differing:
         return ""
-    names = listed([_called(name) for name in differing])
+    names = join_words([_in_words(name) for name in differing])
     how = "Each was tuned for itself" if tuned else "Each had its own settings"
     return (
         f"{how}: {change.before} and {change.after} also differ in {names}, and what that does is "
@@ -98,6 +99,6 @@ def _caveat(change: Change, differing: dict[str, list[Any]], tuned: bool) -> str
     )
 
 
-def _called(name: str) -> str:
+def _in_words(name: str) -> str:
     named = {"decoupled_weight_decay": "the form of weight decay"}
     return named.get(name, name.replace("_", " "))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import nn
 
@@ -18,6 +20,7 @@ _WORKLOADS = {
 }
 
 
+@functools.cache
 def models() -> dict[str, list[tuple[int, ...]]]:
     """By the name of the model. Nothing is allocated."""
     with torch.device("meta"):

@@ -1,11 +1,12 @@
-"""Races with made-up scores, held by the real code, and their pages."""
+"""Races with made-up scores, run by the real code, and their pages."""
 
 import math
 import random
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.store import Run, Store
-from adamomentum_lab.race.race import Race, hold
+from adamomentum_lab.race.plan import Race, make_plan
+from adamomentum_lab.race.race import run_race
 from adamomentum_lab.race.record import write
 from adamomentum_lab.report import page as report
 from tests.adamomentum_lab.problems import HEAD
@@ -52,6 +53,11 @@ def noisy(spec):
     return {"adam": 85.0, "adamomentum": 88.0}.get(spec.optimizer, 80.0) + chance
 
 
+def race_of(origin, *optimizers, **options):
+    options = {"trials": 6, "seeds": 1, "scale": "mini", "protocol": "fair"} | options
+    return Race(workload=origin.name, code=origin.code, optimizers=optimizers, **options)
+
+
 def raced(folder, origin, accuracy=noisy, names=("adam", "adamomentum", "sgdm"), **options):
     race = Race(
         origin.name,
@@ -62,9 +68,13 @@ def raced(folder, origin, accuracy=noisy, names=("adam", "adamomentum", "sgdm"),
         options.pop("scale", "mini"),
         options.pop("protocol", "fair"),
     )
-    engine = MadeUp(accuracy, **options)
-    result = hold(race, origin, Store(folder), engine, lambda *_: None)
-    write(result, folder / "races" / race.id)
+    return run_and_write(race, origin, folder, MadeUp(accuracy, **options))
+
+
+def run_and_write(race, origin, folder, engine):
+    plan = make_plan(race, origin.load())
+    result = run_race(plan, origin, Store(folder), engine, lambda *_: None)
+    write(result, result.as_json(), folder / "races" / race.id)
     return result
 
 
@@ -108,5 +118,4 @@ def worst(folder):
 
     names = ("adam", "sgdm", "yogi", "adamomentum")
     race = Race(origin.name, origin.code, names, 2, 1, "mini", "fair")
-    result = hold(race, origin, Store(folder), Engine(accuracy), lambda *_: None)
-    write(result, folder / "races" / race.id)
+    run_and_write(race, origin, folder, Engine(accuracy))

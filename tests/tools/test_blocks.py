@@ -29,7 +29,7 @@ def test_the_table_of_speed():
     assert blocks.moments(speed_records()).splitlines()[3] == (
         "| bfloat16 | 8 | 2.00 (0.50 to 3.00) |"
     )
-    words = blocks.measured_on(speed_records())
+    words = blocks.machine_sentence(speed_records())
     assert "3 runs, 2 threads of a virtual machine with 2 cores (A Processor)" in words
     assert "reached 30 to 32 GB/s; on one tensor of 64 Mi AdaMomentum reached 25 to 50" in words
 
@@ -41,7 +41,7 @@ def test_the_table_of_speed():
 def test_speeds_of_different_machines_are_not_one_table(key, value):
     records = speed_records()
     records[1]["machine"] = {**records[1]["machine"], key: value}
-    for made in (blocks.speed, blocks.moments, blocks.measured_on):
+    for made in (blocks.speed, blocks.moments, blocks.machine_sentence):
         with pytest.raises(LabError, match=f"were measured with different {key}: .* and {value}"):
             made(records)
 
@@ -57,7 +57,7 @@ def test_a_processor_without_a_name():
     records = speed_records()
     for record in records:
         record["machine"] = {k: v for k, v in record["machine"].items() if k != "processor"}
-    assert "a virtual machine with 2 cores, torch 2.13.0" in blocks.measured_on(records)
+    assert "a virtual machine with 2 cores, torch 2.13.0" in blocks.machine_sentence(records)
 
 
 def test_the_table_of_a_landscape():
@@ -179,11 +179,11 @@ def test_blocks_are_filled_and_the_rest_is_left():
     text = (
         "a\n<!-- results: speed -->\nold\n<!-- end -->\nb\n<!-- results: speed -->\n<!-- end -->\n"
     )
-    new = blocks.filled(text, {"speed": "x | y\n"}, "a.md")
+    new = blocks.fill(text, {"speed": "x | y\n"}, "a.md")
     block = "<!-- results: speed -->\nx | y\n<!-- end -->\n"
     assert new == f"a\n{block}b\n{block}"
-    assert blocks.filled(new, {"speed": "x | y"}, "a.md") == new
-    assert blocks.filled("a\n", {}, "a.md") == "a\n"
+    assert blocks.fill(new, {"speed": "x | y"}, "a.md") == new
+    assert blocks.fill("a\n", {}, "a.md") == "a\n"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_blocks_are_filled_and_the_rest_is_left():
 )
 def test_a_block_that_cannot_be_filled_is_refused(text, words):
     with pytest.raises(LabError, match=re.escape(words)):
-        blocks.filled(text, {"speed": "", "other": ""}, "a.md")
+        blocks.fill(text, {"speed": "", "other": ""}, "a.md")
 
 
 def test_the_command_of_blocks_says_what_is_wrong(monkeypatch, tmp_path, capsys):

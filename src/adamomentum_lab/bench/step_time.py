@@ -34,7 +34,7 @@ OURS = "AdaMomentum"
 Build = Callable[[list[torch.nn.Parameter]], Optimizer]
 
 
-class Plain(Optimizer):
+class PlainLoop(Optimizer):
     """AdaMomentum as a paper's code has it: a Python loop of a dozen tensor operations."""
 
     def __init__(self, params: Iterable[torch.nn.Parameter]) -> None:
@@ -74,7 +74,7 @@ def contestants() -> dict[str, Build]:
         "  amsgrad": lambda p: AdaMomentum(p, amsgrad=True),
         "  foreach": lambda p: AdaMomentum(p, foreach=True),
         "  single": lambda p: AdaMomentum(p, foreach=False),
-        "  plain loop": lambda p: Plain(p),
+        "  plain loop": lambda p: PlainLoop(p),
     }
     if importlib.util.find_spec("pytorch_optimizer"):
         theirs = importlib.import_module("pytorch_optimizer")
@@ -100,11 +100,11 @@ class Peak(TorchDispatchMode):
                 if storage._cdata not in old | self._seen:
                     self._seen.add(storage._cdata)
                     self.alive += storage.nbytes()
-                    weakref.finalize(tensor, self._freed, storage._cdata, storage.nbytes())
+                    weakref.finalize(tensor, self._free, storage._cdata, storage.nbytes())
         self.peak = max(self.peak, self.alive)
         return out
 
-    def _freed(self, key: int, nbytes: int) -> None:
+    def _free(self, key: int, nbytes: int) -> None:
         self._seen.discard(key)
         self.alive -= nbytes
 
@@ -123,9 +123,7 @@ def bandwidth_of_an_add(seconds: float = 0.5) -> float:
 
 def models() -> dict[str, Shapes]:
     """What is measured: the shapes of the parameters of each model."""
-    found: dict[str, Shapes] = {}
-    for shapes in provided("shapes"):
-        found |= shapes()
+    found = {name: its for shapes in provided("shapes") for name, its in shapes().items()}
     return found | ALWAYS
 
 
@@ -137,7 +135,7 @@ def count(shapes: Shapes) -> int:
 def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[str, Any]:
     """Median step time, state and peak memory of each, all with the same gradients."""
     grads = [torch.randn(shape) for shape in shapes]
-    results: dict[str, Any] = {name: {} for name in builds}
+    results: dict[str, Any] = {}
     optimizers = {}
     for name, build in builds.items():
         params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -149,8 +147,11 @@ def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[st
         state = sum(x.numel() * x.element_size() for x in moments)
         with Peak() as memory:
             optimizer.step()
-        results[name]["state_bytes_per_parameter"] = round(state / count(shapes), 2)
-        results[name]["extra_bytes_at_peak"] = memory.peak
+        bytes_each = round(state / count(shapes), 2)
+        results[name] = {
+            "state_bytes_per_parameter": bytes_each,
+            "extra_bytes_at_peak": memory.peak,
+        }
     times: dict[str, list[float]] = {name: [] for name in builds}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 9:
@@ -163,18 +164,22 @@ def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[st
                     break
                 optimizer.step()
                 times[name].append(time.perf_counter() - start)
+    base = statistics.median(times[BASE])
     for name, values in times.items():
-        results[name]["seconds"] = statistics.median(values)
-        results[name]["times_as_fast_as_adam_fused"] = (
-            results[BASE]["seconds"] / results[name]["seconds"]
-        )
+        took = statistics.median(values)
+        results[name] |= {"seconds": took, "times_as_fast_as_adam_fused": base / took}
     return results
 
 
-def run(
-    measured: dict[str, Shapes], threads: int, seconds: float, say: Callable[[str], None]
+def main(
+    names: list[str] | None = None,
+    threads: int = 2,
+    seconds: float = 5.0,
+    json_file: Path | None = None,
+    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Measure, telling of each model as it is done; returns everything."""
+    """Measure, and say so of each model as it is done; write all to a file where one is named."""
+    known = models()
     torch.set_num_threads(threads)
     builds = contestants()
     add = bandwidth_of_an_add()
@@ -185,37 +190,23 @@ def run(
     )
     machine = environment("cpu")
     report: dict[str, Any] = {"machine": machine, "add_gb_per_second": add, "models": {}}
-    for model, shapes in measured.items():
+    for model in names or known:
+        shapes = known[model]
         size = count(shapes)
         say(f"\n{model}: {size:,} parameters in {len(shapes)} tensors")
         say(f"{'':28}{'ratio':>8}{'ms':>10}{'state B/param':>15}{'extra MB':>10}{'GB/s':>8}")
         results = measure(shapes, builds, seconds)
         report["models"][model] = {"tensors": len(shapes), "parameters": size, "steps": results}
         for name, r in results.items():
+            state = r["state_bytes_per_parameter"]
             # Of one pass: parameter, moments read and written, gradient read.
-            r["gb_per_second"] = (
-                size * (12 + 2 * r["state_bytes_per_parameter"]) / r["seconds"] / 1e9
-            )
+            r["gb_per_second"] = size * (12 + 2 * state) / r["seconds"] / 1e9
             say(
                 f"{name:28}{r['times_as_fast_as_adam_fused']:>8.2f}{r['seconds'] * 1e3:>10.3f}"
-                f"{r['state_bytes_per_parameter']:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}"
-                f"{r['gb_per_second']:>8.1f}"
+                f"{state:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}{r['gb_per_second']:>8.1f}"
             )
         plain, ours = results["  plain loop"]["seconds"], results[OURS]["seconds"]
         say(f"{OURS} is {plain / ours:.1f} times as fast as the plain loop.")
-    return report
-
-
-def main(
-    names: list[str] | None = None,
-    threads: int = 2,
-    seconds: float = 5.0,
-    json_file: Path | None = None,
-    say: Callable[[str], None] = print,
-) -> dict[str, Any]:
-    """Run, and write the figures to a file where one is named."""
-    known = models()
-    report = run({name: known[name] for name in names or known}, threads, seconds, say)
     if json_file:
         json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report

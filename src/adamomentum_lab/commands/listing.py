@@ -24,16 +24,9 @@ def list_(as_json: JsonOption = False) -> None:
     names = catalog.workload_names()
     problems = {name: catalog.find_workload(name).load() for name in names}
     if as_json:
-        listed = {
-            "contenders": {
-                c.name: {
-                    "role": c.role,
-                    "summary": c.summary,
-                    "defaults": c.defaults,
-                    "source": c.source,
-                }
-                for c in entrants
-            },
+        keys = ("role", "summary", "defaults", "source")
+        payload = {
+            "contenders": {c.name: {key: getattr(c, key) for key in keys} for c in entrants},
             "workloads": {
                 name: {
                     "summary": (cls.__doc__ or "").strip(),
@@ -50,7 +43,7 @@ def list_(as_json: JsonOption = False) -> None:
             "scales": list(SCALES),
             "protocols": list(protocols()),
         }
-        typer.echo(json.dumps(listed))
+        typer.echo(json.dumps(payload))
         return
     out = Console(highlight=False)
     table = Table("optimizer", "role", "what it is, and its defaults", box=None, pad_edge=False)

@@ -8,30 +8,23 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adamomentum_lab.commands import (
-    JsonOption,
-    ProtocolOption,
-    RunsOption,
-    ScaleOption,
-    WorkloadOption,
-    app,
-    load_workload,
-    one_of,
-    parse_or_exit,
-)
+from adamomentum_lab import commands
 
 if TYPE_CHECKING:
+    from adamomentum_lab.engine.driver import Driver
     from adamomentum_lab.race.record import Result
     from adamomentum_lab.workload import Workload
 
 
-@app.command(epilog="Example: adamomentum race digits_cnn --optimizers adam,adamomentum --seeds 3")
+@commands.app.command(
+    epilog="Example: adamomentum race digits_cnn --optimizers adam,adamomentum --seeds 3"
+)
 def race(
-    workload: WorkloadOption,
+    workload: commands.WorkloadOption,
     optimizers: Annotated[
         str, typer.Option(help="Names, separated by commas; the paper's eight by default.")
     ] = "",
@@ -60,8 +53,8 @@ def race(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the budget and every trial; run nothing.")
     ] = False,
-    scale: ScaleOption = "mini",
-    protocol: ProtocolOption = "fair",
+    scale: commands.ScaleOption = "mini",
+    protocol: commands.ProtocolOption = "fair",
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     address: Annotated[
         str | None,
@@ -76,11 +69,11 @@ def race(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs at a time; as many as there is room for.")
     ] = None,
-    runs: RunsOption = Path("runs"),
+    runs: commands.RunsOption = Path("runs"),
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: commands.JsonOption = False,
 ) -> None:
     """Tune every optimizer with the same budget, then compare them over the same seeds.
 
@@ -93,16 +86,15 @@ def race(
     from adamomentum_lab.files import dumps
 
     if engine == "local" and (address or cpus_per_run != 1.0 or gpus_per_run):
-        raise typer.BadParameter(
-            "--address, --cpus-per-run and --gpus-per-run belong to --engine ray"
-        )
-    one_of("engine", engine, ("local", "ray"))
-    way = one_of("search", search, ("grid", "random"))
-    size = one_of("scale", scale, protocols.SCALES)
-    rules = parse_or_exit(lambda: protocols.get(protocol))
-    reference = parse_or_exit(lambda: catalog.find_workload(workload))
-    given = [name.strip() for name in optimizers.split(",") if name.strip()]
-    parse_or_exit(lambda: contenders.check_names(given))
+        options = "--address, --cpus-per-run and --gpus-per-run"
+        raise typer.BadParameter(f"{options} belong to --engine ray")
+    commands.one_of("engine", engine, ("local", "ray"))
+    way = commands.one_of("search", search, ("grid", "random"))
+    size = commands.one_of("scale", scale, protocols.SCALES)
+    rules = commands.parse_or_exit(lambda: protocols.get(protocol))
+    reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
+    given = _split(optimizers)
+    commands.parse_or_exit(lambda: contenders.check_names(given))
     if not rules.tune and trials:
         raise typer.BadParameter(f"the protocol {protocol!r} has its settings; --trials 0 is right")
     trials = (6 if rules.tune else 0) if trials is None else trials
@@ -111,7 +103,7 @@ def race(
             why = "with --trials 0" if rules.tune else f"under the protocol {protocol!r}"
             raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
 
-    cls = load_workload(reference)
+    cls = commands.load_workload(reference)
     names = given or _default_contenders(cls, protocol)
     from adamomentum_lab.race.plan import Race, count_outdated_runs, find_stored_runs, make_plan
 
@@ -142,30 +134,27 @@ def race(
     folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with RaceDisplay(plan) as display:
-        for line in plan_lines(
-            plan, find_stored_runs(plan, store), count_outdated_runs(plan, store)
-        ):
+        outdated = count_outdated_runs(plan, store)
+        for line in plan_lines(plan, find_stored_runs(plan, store), outdated):
             display.say(line)
         display.start()
+        pool: Driver
+        if engine == "local":
+            from adamomentum_lab.engine.local import Local
 
-        def start() -> Any:
-            if engine == "local":
-                from adamomentum_lab.engine.local import Local
-
-                return Local(store, jobs or os.cpu_count() or 1, display.say)
+            pool = Local(store, jobs or os.cpu_count() or 1, display.say)
+        else:
             from adamomentum_lab.engine.ray import Ray
 
-            return Ray(store, display.say, address, cpus_per_run, gpus_per_run, jobs)
-
+            pool = Ray(store, display.say, address, cpus_per_run, gpus_per_run, jobs)
         # Standard output is for results; a user's file may print.
-        with start() as pool, contextlib.redirect_stdout(sys.stderr):
+        with pool, contextlib.redirect_stdout(sys.stderr):
             from adamomentum_lab.race.race import run_race
             from adamomentum_lab.race.record import write
 
             try:
-                result = run_race(
-                    plan, reference, store, pool, display.on_run, display.on_pace, display.on_drop
-                )
+                hear = (display.on_run, display.on_pace, display.drop)
+                result = run_race(plan, reference, store, pool, *hear)
             except KeyboardInterrupt as error:
                 raise StoppedError from error
             payload = result.as_json()
@@ -178,16 +167,17 @@ def race(
         show_race(result, folder)
 
 
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def _default_contenders(cls: type[Workload], protocol: str) -> list[str]:
     """The paper's; where a protocol states settings, those that it states some for."""
     from adamomentum_lab import contenders
 
-    stated = cls.settings.get(protocol)
-    return [
-        name
-        for name in contenders.names()
-        if contenders.get(name).role == "paper" and (not stated or name in stated)
-    ]
+    stated = cls.settings.get(protocol) or contenders.names()
+    raced = [name for name in contenders.names() if contenders.get(name).role == "paper"]
+    return [name for name in raced if name in stated]
 
 
 def _settings_to_tune(tune: str, optimizers: list[str]) -> tuple[str, ...]:
@@ -196,17 +186,15 @@ def _settings_to_tune(tune: str, optimizers: list[str]) -> tuple[str, ...]:
     from adamomentum_lab.contender import TUNABLE
     from adamomentum_lab.errors import unknown
 
-    names = [name.strip().replace("-", "_") for name in tune.split(",") if name.strip()]
-    there = [
-        name for name in TUNABLE if any(name in contenders.get(one).defaults for one in optimizers)
-    ]
+    names = [name.replace("-", "_") for name in _split(tune)]
+    known = {name for one in optimizers for name in contenders.get(one).defaults}
+    there = [name for name in TUNABLE if name in known]
     for name in names:
         if name not in TUNABLE:
             raise typer.BadParameter(unknown("setting to tune", name, TUNABLE))
         if name not in there:
-            raise typer.BadParameter(
-                f"none of these optimizers has a setting {name!r}; there are {', '.join(there)}"
-            )
+            none = f"none of these optimizers has a setting {name!r}"
+            raise typer.BadParameter(f"{none}; there are {', '.join(there)}")
     return tuple(name for name in TUNABLE if name in names)
 
 

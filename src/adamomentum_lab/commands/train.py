@@ -11,26 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from adamomentum_lab.commands import (
-    JsonOption,
-    ProtocolOption,
-    RunsOption,
-    ScaleOption,
-    WorkloadOption,
-    app,
-    load_workload,
-    one_of,
-    parse_or_exit,
-)
+from adamomentum_lab import commands
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run
     from adamomentum_lab.workload import Workload
 
 
-@app.command(epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3")
+@commands.app.command(
+    epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3"
+)
 def train(
-    workload: WorkloadOption,
+    workload: commands.WorkloadOption,
     optimizer: Annotated[str, typer.Option(help="A name from `adamomentum list`.")],
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     weight_decay: Annotated[float | None, typer.Option()] = None,
@@ -42,8 +34,8 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many; the schedule stays as it is.")
     ] = None,
-    scale: ScaleOption = "mini",
-    protocol: ProtocolOption = "fair",
+    scale: commands.ScaleOption = "mini",
+    protocol: commands.ProtocolOption = "fair",
     device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
     devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
     strategy: Annotated[str, typer.Option(help="auto, ddp or fsdp.")] = "auto",
@@ -51,27 +43,21 @@ def train(
         str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true, 64-true.")
     ] = "32-true",
     threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
-    runs: RunsOption = Path("runs"),
-    as_json: JsonOption = False,
+    runs: commands.RunsOption = Path("runs"),
+    as_json: commands.JsonOption = False,
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
     from adamomentum_lab import catalog, contenders, protocols
     from adamomentum_lab.files import dumps
 
-    reference = parse_or_exit(lambda: catalog.find_workload(workload))
-    parse_or_exit(lambda: protocols.get(protocol))
-    size = one_of("scale", scale, protocols.SCALES)
-    contender = parse_or_exit(lambda: contenders.get(optimizer))
-    given = {
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "eps": eps,
-        "betas": _numbers(betas),
-        "momentum": momentum,
-        "final_lr": final_lr,
-    }
+    reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
+    commands.parse_or_exit(lambda: protocols.get(protocol))
+    size = commands.one_of("scale", scale, protocols.SCALES)
+    contender = commands.parse_or_exit(lambda: contenders.get(optimizer))
+    given = {"lr": lr, "weight_decay": weight_decay, "eps": eps, "betas": _pair(betas)}
+    given |= {"momentum": momentum, "final_lr": final_lr}
     given = {name: value for name, value in given.items() if value is not None}
-    parse_or_exit(lambda: contender.check(given))
+    commands.parse_or_exit(lambda: contender.check(given))
 
     from torch import nn, zeros
 
@@ -84,9 +70,9 @@ def train(
     from adamomentum_lab.race.record import caveats_of, run_as_json
     from adamomentum_lab.report.progress import Display
     from adamomentum_lab.selection import select_epoch
-    from adamomentum_lab.training.loop import shown_in
+    from adamomentum_lab.training.loop import shown_file
 
-    cls = load_workload(reference)
+    cls = commands.load_workload(reference)
     settings = base_settings(optimizer, cls, protocol) | given
     try:
         contender.build([nn.Parameter(zeros(1))], **settings)
@@ -131,10 +117,10 @@ def train(
     else:
         typer.echo(_summary(run, problem, total))
         reported = select_epoch(run.epochs[:total], problem)
-        shown = shown_in(store.folder_of(spec), reported["epoch"] if reported else 0)
+        shown = shown_file(store.folder_of(spec), reported["epoch"] if reported else 0)
         if shown.exists():
             typer.echo(shown.read_text(encoding="utf-8"))
-        for caveat in caveats_of(spec, problem):
+        for caveat in caveats_of([optimizer], problem):
             typer.echo(f"Note: {caveat}.")
 
 
@@ -155,7 +141,7 @@ class _Stop:
         return self._came
 
 
-def _numbers(text: str | None) -> tuple[float, ...] | None:
+def _pair(text: str | None) -> tuple[float, ...] | None:
     if text is None:
         return None
     try:
@@ -166,11 +152,10 @@ def _numbers(text: str | None) -> tuple[float, ...] | None:
 
 
 def _epoch_line(record: dict[str, Any]) -> str:
-    parts = [
-        f"{split} " + ", ".join(f"{name} {value:.4g}" for name, value in scores.items())
-        for split, scores in record.items()
-        if split != "epoch"
-    ]
+    parts = []
+    for split in (key for key in record if key != "epoch"):
+        scores = [f"{name} {value:.4g}" for name, value in record[split].items()]
+        parts.append(f"{split} {', '.join(scores)}")
     return f"epoch {record['epoch']}: " + "; ".join(parts)
 
 

@@ -16,7 +16,7 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.identity import digest
 
-# The order of the paper's tables.
+# In the order of the paper's tables.
 _PAPER = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
 _ROLES = ("paper", "control", "extra")
 
@@ -52,17 +52,13 @@ def code_of(name: str) -> str:
 def _files() -> dict[str, str]:
     """The module of each, the paper's eight first."""
     found = {name.replace("_", "-"): module for name, module in modules(__name__).items()}
-    return {name: found[name] for name in sorted(found, key=lambda one: (one not in _PAPER, one))}
+    return {
+        name: found[name] for name in (*_PAPER, *(name for name in found if name not in _PAPER))
+    }
 
 
 @functools.cache
 def _contenders() -> dict[str, Contender]:
-    found: list[Contender] = [
-        importlib.import_module(module).CONTENDER for module in _files().values()
-    ]
-
-    def place(contender: Contender) -> tuple[int, int, str]:
-        order = _PAPER.index(contender.name) if contender.name in _PAPER else len(_PAPER)
-        return _ROLES.index(contender.role), order, contender.name
-
-    return {contender.name: contender for contender in sorted(found, key=place)}
+    found = [importlib.import_module(module).CONTENDER for module in _files().values()]
+    found.sort(key=lambda contender: _ROLES.index(contender.role))
+    return {contender.name: contender for contender in found}

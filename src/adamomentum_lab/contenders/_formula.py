@@ -17,7 +17,6 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum.rule import remaining
 
-Averages = dict[str, Tensor]
 Group = dict[str, Any]
 
 # Numbers a method may have, as torch.optim calls them where it refuses them.
@@ -32,20 +31,13 @@ _FLAGS = ("decoupled_weight_decay", "rectify", "maximize")
 
 
 class FormulaOptimizer(Optimizer):
-    """A method states its settings, the values its averages start from, and its direction."""
+    """A method states its settings, the values its averages start from, and its formula."""
 
     SETTINGS: ClassVar[dict[str, Any]]
     START: ClassVar[dict[str, float]]
-
-    @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
-        """What lr is multiplied with at step t (from 1), and the averages after it.
-
-        Everything is real and float32 or wider, and nothing is changed in place.
-        """
-        raise NotImplementedError
+    _formula: Callable[..., tuple[Tensor, ...]]
+    """(g, t, group, *averages) -> what lr is multiplied with at step t (from 1), and the averages
+    after it. Everything is real and float32 or wider, and nothing is changed in place."""
 
     def __init__(self, params: ParamsT, *, maximize: bool = False, **settings: Any) -> None:
         if unknown := settings.keys() - self.SETTINGS.keys():
@@ -98,13 +90,13 @@ class FormulaOptimizer(Optimizer):
             g = -g
         if decay and not group["decoupled_weight_decay"]:
             g = g + decay * old
-        averages = {name: state[name] for name in self.START}
-        direction, averages = self._direction(g, averages, int(state["step"]), group)
+        before = [state[name] for name in self.START]
+        direction, *after = self._formula(g, int(state["step"]), group, *before)
         if decay and group["decoupled_weight_decay"]:
             old = old * (1 - lr * decay)
         theta.copy_(old - lr * direction)
-        for name, average in averages.items():
-            state[name].copy_(average)
+        for average, new in zip(before, after, strict=True):
+            average.copy_(new)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from what `state_dict` returned, bit for bit.
@@ -140,6 +132,12 @@ def corrected(average: Tensor, beta: float, t: int) -> Tensor:
 def divided(a: Tensor, b: Tensor) -> Tensor:
     """a / b, and 0 where both are 0: eps is 0, and so was every gradient so far."""
     return a / (b + ((a == 0) & (b == 0)))
+
+
+def adam_step(m: Tensor, v: Tensor, t: int, group: Group) -> Tensor:
+    """Adam's direction of two averages."""
+    b1, b2 = group["betas"]
+    return divided(corrected(m, b1, t), corrected(v, b2, t).sqrt() + group["eps"])
 
 
 def _real(tensor: Tensor) -> Tensor:

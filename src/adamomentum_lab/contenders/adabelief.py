@@ -7,11 +7,11 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.rule import rectification, remaining
-from adamomentum_lab.contender import Contender
+from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 from adamomentum_lab.contenders._formula import (
-    Averages,
     FormulaOptimizer,
     Group,
+    adam_step,
     average,
     corrected,
     divided,
@@ -24,31 +24,20 @@ class AdaBelief(FormulaOptimizer):
     With `rectify` the step is RAdam's, as in the authors' translation and GAN runs.
     """
 
-    SETTINGS: ClassVar = {
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-16,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": True,
-        "rectify": False,
-    }
+    SETTINGS: ClassVar = {**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False}
     START: ClassVar = {"exp_avg": 0.0, "exp_avg_var": 0.0}
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
+    def _formula(g: Tensor, t: int, group: Group, m: Tensor, s: Tensor) -> tuple[Tensor, ...]:
         (b1, b2), eps = group["betas"], group["eps"]
-        m = average(averages["exp_avg"], g, b1)
-        s = average(averages["exp_avg_var"], (g - m) ** 2, b2) + eps
+        m = average(m, g, b1)
+        s = average(s, (g - m) ** 2, b2) + eps
+        if not group["rectify"]:
+            return adam_step(m, s, t, group), m, s
+        on, r = rectification(b2, t)
         m_hat = corrected(m, b1, t)
-        if group["rectify"]:
-            on, r = rectification(b2, t)
-            scale = r * remaining(b2, t) ** 0.5
-            direction = divided(m_hat * scale, s.sqrt() + eps) if on else m_hat
-        else:
-            direction = divided(m_hat, corrected(s, b2, t).sqrt() + eps)
-        return direction, {"exp_avg": m, "exp_avg_var": s}
+        scale = r * remaining(b2, t) ** 0.5
+        return divided(m_hat * scale, s.sqrt() + eps) if on else m_hat, m, s
 
 
 CONTENDER = Contender(

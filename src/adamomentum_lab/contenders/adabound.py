@@ -7,8 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.rule import remaining
-from adamomentum_lab.contender import Contender
-from adamomentum_lab.contenders._formula import Averages, FormulaOptimizer, Group, average
+from adamomentum_lab.contender import ADAM, COUPLED, Contender
+from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, average
 
 
 class AdaBound(FormulaOptimizer):
@@ -19,15 +19,7 @@ class AdaBound(FormulaOptimizer):
     checkpoints keep it.
     """
 
-    SETTINGS: ClassVar = {
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-8,
-        "final_lr": 0.1,
-        "gamma": 1e-3,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": False,
-    }
+    SETTINGS: ClassVar = {**ADAM, **COUPLED, "final_lr": 0.1, "gamma": 1e-3}
     START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def add_param_group(self, param_group: Group) -> None:
@@ -39,18 +31,16 @@ class AdaBound(FormulaOptimizer):
         group.setdefault("base_lr", base_lr)
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
+    def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         b1, b2 = group["betas"]
-        m = average(averages["exp_avg"], g, b1)
-        v = average(averages["exp_avg_sq"], g * g, b2)
+        m = average(m, g, b1)
+        v = average(v, g * g, b2)
         # All three arguments of the clip are in units of lr.
         final = group["final_lr"] / group["base_lr"]
         passed = group["gamma"] * t
         rate = remaining(b2, t) ** 0.5 / remaining(b1, t) / (v.sqrt() + group["eps"])
         rate = rate.clamp(final * (1 - 1 / (passed + 1)), final * (1 + 1 / passed))
-        return rate * m, {"exp_avg": m, "exp_avg_sq": v}
+        return rate * m, m, v
 
 
 CONTENDER = Contender(

@@ -2,18 +2,12 @@
 
 from torch.optim import Adam
 
-from adamomentum_lab.contender import Contender
+from adamomentum_lab.contender import ADAM, COUPLED, Contender
 
 CONTENDER = Contender(
     name="adam",
     optimizer=Adam,
-    defaults={
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-8,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": False,
-    },
+    defaults=ADAM | COUPLED,
     source="Kingma and Ba 2015 (arXiv 1412.6980), Algorithm 1",
     summary="Adam; coupled weight decay",
     role="paper",

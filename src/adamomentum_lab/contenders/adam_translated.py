@@ -7,15 +7,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum.torch import lr_from_adam
-from adamomentum_lab.contender import Contender
-from adamomentum_lab.contenders._formula import (
-    Averages,
-    FormulaOptimizer,
-    Group,
-    average,
-    corrected,
-    divided,
-)
+from adamomentum_lab.contender import ADAM, COUPLED, Contender
+from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, adam_step, average
 
 
 class AdamTranslated(FormulaOptimizer):
@@ -25,24 +18,15 @@ class AdamTranslated(FormulaOptimizer):
     with another lr. Decoupled weight decay would go by that lr too, as AdaMomentum's does.
     """
 
-    SETTINGS: ClassVar = {
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-8,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": False,
-    }
+    SETTINGS: ClassVar = {**ADAM, **COUPLED}
     START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
+    def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         b1, b2 = group["betas"]
-        m = average(averages["exp_avg"], g, b1)
-        v = average(averages["exp_avg_sq"], g * g, b2)
-        direction = divided(corrected(m, b1, t), corrected(v, b2, t).sqrt() + group["eps"])
-        return direction / lr_from_adam(1.0, b1), {"exp_avg": m, "exp_avg_sq": v}
+        m = average(m, g, b1)
+        v = average(v, g * g, b2)
+        return adam_step(m, v, t, group) / lr_from_adam(1.0, b1), m, v
 
 
 CONTENDER = Contender(

@@ -1,19 +1,12 @@
 """AdaMomentum."""
 
 from adamomentum.torch import AdaMomentum
-from adamomentum_lab.contender import Contender
+from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 
 CONTENDER = Contender(
     name="adamomentum",
     optimizer=AdaMomentum,
-    defaults={
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-16,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": True,
-        "rectify": False,
-    },
+    defaults={**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False},
     source="the authors' class (arXiv 2106.11514)",
     summary="Adam by the average of squared momentum, eps inside it; decoupled weight decay",
     role="paper",

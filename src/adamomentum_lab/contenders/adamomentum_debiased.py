@@ -3,18 +3,12 @@
 import functools
 
 from adamomentum.torch import AdaMomentum
-from adamomentum_lab.contender import Contender
+from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 
 CONTENDER = Contender(
     name="adamomentum-debiased",
     optimizer=functools.partial(AdaMomentum, debias_momentum=True),
-    defaults={
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-16,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": True,
-    },
+    defaults={**ADAM, **DECOUPLED, "eps": 1e-16},
     source="AdaMomentum's, so that nothing else differs",
     summary="AdaMomentum whose first step is lr and not lr/(1-b1); decoupled weight decay",
     role="control",

@@ -6,38 +6,22 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contender import Contender
-from adamomentum_lab.contenders._formula import (
-    Averages,
-    FormulaOptimizer,
-    Group,
-    average,
-    corrected,
-    divided,
-)
+from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
+from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, adam_step, average
 
 
 class AdaMomentumOuterEps(FormulaOptimizer):
     """v = b2 v + (1-b2) m^2; theta -= lr m_hat / (sqrt(v_hat) + eps)."""
 
-    SETTINGS: ClassVar = {
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-8,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": True,
-    }
+    SETTINGS: ClassVar = {**ADAM, **DECOUPLED}
     START: ClassVar = {"exp_avg": 0.0, "exp_avg_momentum_sq": 0.0}
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
+    def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         b1, b2 = group["betas"]
-        m = average(averages["exp_avg"], g, b1)
-        v = average(averages["exp_avg_momentum_sq"], m * m, b2)
-        direction = divided(corrected(m, b1, t), corrected(v, b2, t).sqrt() + group["eps"])
-        return direction, {"exp_avg": m, "exp_avg_momentum_sq": v}
+        m = average(m, g, b1)
+        v = average(v, m * m, b2)
+        return adam_step(m, v, t, group), m, v
 
 
 CONTENDER = Contender(

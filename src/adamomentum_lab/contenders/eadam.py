@@ -6,9 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from adamomentum_lab.contender import Contender
+from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 from adamomentum_lab.contenders._formula import (
-    Averages,
     FormulaOptimizer,
     Group,
     average,
@@ -24,24 +23,15 @@ class EAdam(FormulaOptimizer):
     the control does not.
     """
 
-    SETTINGS: ClassVar = {
-        "lr": 1e-3,
-        "betas": (0.9, 0.999),
-        "eps": 1e-16,
-        "weight_decay": 0.0,
-        "decoupled_weight_decay": True,
-    }
+    SETTINGS: ClassVar = {**ADAM, **DECOUPLED, "eps": 1e-16}
     START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, t: int, group: Group, /
-    ) -> tuple[Tensor, Averages]:
+    def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         b1, b2 = group["betas"]
-        m = average(averages["exp_avg"], g, b1)
-        v = average(averages["exp_avg_sq"], g * g, b2) + group["eps"]
-        direction = divided(corrected(m, b1, t), corrected(v, b2, t).sqrt())
-        return direction, {"exp_avg": m, "exp_avg_sq": v}
+        m = average(m, g, b1)
+        v = average(v, g * g, b2) + group["eps"]
+        return divided(corrected(m, b1, t), corrected(v, b2, t).sqrt()), m, v
 
 
 CONTENDER = Contender(

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from adamomentum_lab.contender import Contender
-from adamomentum_lab.contenders._formula import Averages, FormulaOptimizer, Group, divided
+from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, divided
 
 
 class Sign(FormulaOptimizer):
@@ -17,11 +17,8 @@ class Sign(FormulaOptimizer):
     START: ClassVar = {}
 
     @staticmethod
-    def _direction(
-        g: Tensor, averages: Averages, _t: int, _group: Group, /
-    ) -> tuple[Tensor, Averages]:
-        # Not Tensor.sign, which hides a NaN.
-        return divided(g, g.abs()), averages
+    def _formula(g: Tensor, _t: int, _group: Group) -> tuple[Tensor, ...]:
+        return (divided(g, g.abs()),)  # not Tensor.sign, which hides a NaN
 
 
 CONTENDER = Contender(

@@ -97,6 +97,12 @@ class Driver(ABC):
     def close(self) -> None:
         """Ask the workers to stop at their next update, with a checkpoint."""
 
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def run(
         self,
         jobs: list[Job],
@@ -120,15 +126,11 @@ class Driver(ABC):
             finish(run)
 
         known = self.store.get_all(job.spec for job in waiting)
-        before = [
-            run
-            for job in waiting
-            if (run := known.get(job.spec.id)) is not None and is_complete(job, run)
-        ]
+        before = [job.spec.id for job in waiting if is_complete(job, known.get(job.spec.id))]
         if before:
             self.say(f"{len(before)} of {len(waiting)} runs were finished before.")
-        for run in before:
-            finish(run)
+        for name in before:
+            finish(known[name])
         waiting = deque(job for job in waiting if job.spec.id not in results)
         out = 0  # jobs given out
         while waiting or out:
@@ -153,12 +155,9 @@ class Driver(ABC):
                     finish(run)
                 elif kind == "failed":
                     fail(job, content)
-                    if len(results) >= ALIKE and {run.error for run in results.values()} == {
-                        content
-                    }:
-                        raise LabError(
-                            f"{content} (So ended all of the first {len(results)} runs.)"
-                        )
+                    count, errors = len(results), {run.error for run in results.values()}
+                    if count >= ALIKE and errors == {content}:
+                        raise LabError(f"{content} (So ended all of the first {count} runs.)")
                 elif kind == "busy":  # look again later
                     attempts[job.spec.id] -= 1
                     waiting.append(job)

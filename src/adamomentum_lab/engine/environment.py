@@ -43,22 +43,16 @@ def _processor() -> str | None:
 @functools.cache
 def _commit() -> str | None:
     """Of the repository this file belongs to, if to one; changed files are marked by a plus."""
+    file = Path(__file__)
+
+    def git(*words: str) -> str:
+        command = ["git", *words]
+        return subprocess.check_output(
+            command, cwd=file.parent, stderr=subprocess.DEVNULL, text=True, timeout=10
+        )
+
     try:
-        subprocess.run(
-            ["git", "ls-files", "--error-unmatch", Path(__file__).name],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            check=True,
-            timeout=10,
-        )
-        described = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=10,
-        )
+        git("ls-files", "--error-unmatch", file.name)
+        return git("describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*").strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return described.stdout.strip()

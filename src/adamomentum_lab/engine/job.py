@@ -20,11 +20,11 @@ from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError, locate
 from adamomentum_lab.files import locked
 from adamomentum_lab.schedules import Moment
-from adamomentum_lab.selection import Record
+from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.loop import Outcome
-from adamomentum_lab.training.plain import Plain
+from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.training.supervised import Supervised
 
 
@@ -67,27 +67,25 @@ def mark_stopped(job: Job, run: Run) -> Run:
 
 def is_complete(job: Job, run: Run | None) -> bool:
     """Whether what is kept of a run is all that the job asks for."""
-    if run is None:
-        return False
-    return run.status in ("done", "diverged") or (
-        job.epochs is not None and len(run.epochs) >= job.epochs
-    )
+    if run is None or run.status in ("done", "diverged"):
+        return run is not None
+    return job.epochs is not None and len(run.epochs) >= job.epochs
 
 
 def execute(
     job: Job,
-    on_epoch: Callable[[Record, float], None] = lambda *_: None,
+    on_epoch: Callable[[EpochRecord, float], None] = lambda *_: None,
     on_update: Callable[[Moment], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Run:
     """Do the run, or what is left of it."""
-    spec = job.spec
     torch.set_num_threads(job.threads)
     keep_memory()
     fabric = _fabric(job)
     busy = f"another process is at work on the run in {job.folder}."
+    hooks: dict[str, Any] = {"on_epoch": on_epoch, "on_update": on_update, "stopped": stopped}
     with locked(job.folder / "lock", busy) if fabric.is_global_zero else contextlib.nullcontext():
-        outcome = _train(job, fabric, on_epoch, on_update, stopped)
+        outcome = _train(job, fabric, hooks)
     machine: dict[str, Any] = {
         **environment(str(fabric.device)),
         "seconds": sum(outcome.seconds),
@@ -95,16 +93,10 @@ def execute(
         "ms_per_update": 1e3 * sum(outcome.seconds) / max(outcome.updates, 1),
         "folder": str(job.folder),
     }
-    return Run(spec, outcome.status, outcome.epochs, outcome.seconds, machine)
+    return Run(job.spec, outcome.status, outcome.epochs, outcome.seconds, machine)
 
 
-def _train(
-    job: Job,
-    fabric: Any,
-    on_epoch: Callable[[Record, float], None],
-    on_update: Callable[[Moment], None],
-    stopped: Callable[[], bool],
-) -> Outcome:
+def _train(job: Job, fabric: Any, hooks: dict[str, Any]) -> Outcome:
     spec = job.spec
     try:
         workload = job.reference.load()(spec.scale, spec.protocol)
@@ -119,9 +111,7 @@ def _train(
             fabric=fabric,
             checkpoints=Checkpoints(job.folder),
             checkpoint_seconds=job.checkpoint_seconds,
-            on_epoch=on_epoch,
-            on_update=on_update,
-            stopped=stopped,
+            **hooks,
         )
         return loop.run(job.epochs)
     except LabError:
@@ -134,7 +124,7 @@ def _fabric(job: Job) -> Any:
     """What brings networks to devices: Lightning Fabric, whose import takes three seconds, only
     where a device, a strategy or a precision needs it."""
     if (job.device, job.devices, job.strategy, job.spec.precision) == ("cpu", 1, "auto", "32-true"):
-        return Plain()
+        return SingleCpu()
     from lightning_fabric import Fabric
 
     strategy: Any = job.strategy

@@ -123,6 +123,3 @@ class Local(Driver):
     def __enter__(self) -> Local:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded by a worker
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -76,7 +76,7 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
     """A task: one run. It trains in a thread of its own, so that its epochs can be told."""
     yield "begun", None, None
     try:
-        job = _unpacked(parcel)
+        job = _unpack_job(parcel)
     except (LabError, OSError) as error:
         yield "failed", str(error), None
         return
@@ -88,28 +88,28 @@ def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
             if kind == "run":
                 content.machine |= {"engine": "ray", "node": platform.node()}
             elif kind == "failed":  # by the name that the user knows
-                here = _unpacked_file(parcel.job.reference)
+                here = _workload_file(parcel.job.reference)
                 content = content.replace(str(here), str(parcel.job.reference.file))
             yield kind, content, more
         if not stopping.is_set() and ray.wait([answer], timeout=0)[0]:
-            try:
+            stop = True
+            with contextlib.suppress(exceptions.RayError):  # the driver is gone, and its flag too
                 stop = ray.get(answer)
-            except exceptions.RayError:  # the driver is gone, and its flag with it
-                stop = True
             if stop:
                 stopping.set()
             else:
                 answer = flag.wait.remote()
 
 
-def _unpacked(parcel: _Parcel) -> Job:
+def _unpack_job(parcel: _Parcel) -> Job:
     """The job with this node's own files and folder."""
     job = parcel.job
     for name, value in parcel.environment.items():
         os.environ.setdefault(name, value)
     folder = job.folder
     if not folder.is_dir():  # no file system is shared: this node's own disk
-        folder = _cache() / "runs" / _short(str(folder.parent)) / folder.name
+        short = hashlib.sha256(str(folder.parent).encode()).hexdigest()[:8]
+        folder = _cache() / "runs" / short / folder.name
         with translate_errors(folder, "cannot write to", f" on {platform.node()}."):
             folder.mkdir(parents=True, exist_ok=True)
     return replace(job, reference=_unpack(job.reference, parcel.content), folder=folder)
@@ -117,14 +117,11 @@ def _unpacked(parcel: _Parcel) -> Job:
 
 def _unpack(reference: Reference, content: bytes | None) -> Reference:
     """The same workload on this node, by the same code or not at all."""
-    if content is None:
-        here = find_workload(reference.name)
-    elif reference.file.is_file() and reference.file.read_bytes() == content:
-        here = find_workload(str(reference.file))
-    else:
-        file = _unpacked_file(reference)
+    file = reference.file
+    if content is not None and not (file.is_file() and file.read_bytes() == content):
+        file = _workload_file(reference)
         write(file, content)
-        here = find_workload(str(file))
+    here = find_workload(reference.name if content is None else str(file))
     if here.code != reference.code:
         raise LabError(
             f"adamomentum on {platform.node()} is not the one that started the race: its code for "
@@ -133,16 +130,12 @@ def _unpack(reference: Reference, content: bytes | None) -> Reference:
     return here
 
 
-def _unpacked_file(reference: Reference) -> Path:
+def _workload_file(reference: Reference) -> Path:
     return _cache() / "workloads" / reference.code / reference.file.name
 
 
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adamomentum"
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 class Ray(Driver):
@@ -185,15 +178,11 @@ class Ray(Driver):
         except BaseException:
             ray.shutdown()
             raise
-        self._task = ray.remote(
-            num_cpus=self._cpus, num_gpus=self._gpus, max_retries=0, num_returns="streaming"
-        )(_work)
+        needs = {"num_cpus": self._cpus, "num_gpus": self._gpus}
+        self._task = ray.remote(**needs, max_retries=0, num_returns="streaming")(_work)
         # As many may ask it at once as there are runs.
         self._flag = ray.remote(num_cpus=0, max_concurrency=10_000)(_Flag).remote()
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _look(self) -> None:
         """Count how many runs the nodes have room for; there must be a node that has."""
@@ -208,12 +197,11 @@ class Ray(Driver):
         self._looked = time.monotonic()
         if not self._slots and not self._running:
             asked = " and ".join(f"{x:g} {key}" for key, x in wanted.items() if x)
-            most = "; ".join(
-                ", ".join(f"{node.get(key, 0):g} {key}" for key in wanted) for node in nodes
-            )
+            have = [", ".join(f"{node.get(key, 0):g} {key}" for key in wanted) for node in nodes]
             raise LabError(
                 f"no node of the Ray cluster has {asked}, which each run shall have (the nodes "
-                f"have {most or 'nothing'}): fewer with --cpus-per-run or --gpus-per-run would do."
+                f"have {'; '.join(have) or 'nothing'}): fewer with --cpus-per-run or "
+                "--gpus-per-run would do."
             )
 
     def _room(self, waiting: int) -> int:
@@ -224,15 +212,11 @@ class Ray(Driver):
     def _give(self, job: Job) -> None:
         if not self._running:
             self._heard = time.monotonic()
-        reference = job.reference
-        content = None if reference.module else reference.file.read_bytes()
+        content = None if job.reference.module else job.reference.file.read_bytes()
         given = {key: value for key, value in os.environ.items() if key.startswith("ADAMOMENTUM_")}
-        job = replace(
-            job,
-            folder=job.folder.resolve(),
-            threads=max(1, int(self._cpus)),
-            device="cuda" if self._gpus else "cpu",
-        )
+        folder, threads = job.folder.resolve(), max(1, int(self._cpus))
+        device = "cuda" if self._gpus else "cpu"
+        job = replace(job, folder=folder, threads=threads, device=device)
         self._running[self._task.remote(_Parcel(job, content, given), self._flag)] = job
 
     def _hear(self) -> Iterator[tuple[Job, Message]]:
@@ -288,16 +272,10 @@ def _init(address: str, cpus: float, jobs: int | None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         jobs = jobs or max(1, int((os.cpu_count() or 1) / cpus))
-        quiet |= {
-            "num_cpus": math.ceil(jobs * cpus),
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-        }
+        quiet |= {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+        quiet["num_cpus"] = math.ceil(jobs * cpus)
     elif address != "auto":
         _check(address)
-    right = (
-        "`ray start --head` on one machine starts a cluster and shows the address, as 10.0.0.1:6379"
-    )
     try:
         ray.init(address=address, **quiet)
     except Exception as error:
@@ -306,7 +284,8 @@ def _init(address: str, cpus: float, jobs: int | None) -> None:
         if address == "local":
             raise LabError(f"Ray does not start here ({why}).") from error
         raise LabError(
-            f"cannot join the Ray cluster at {address} ({why}); {right}, and this command runs on "
+            f"cannot join the Ray cluster at {address} ({why}); `ray start --head` on one machine "
+            "starts a cluster and shows the address, as 10.0.0.1:6379, and this command runs on "
             "one of its nodes."
         ) from error
 
@@ -315,14 +294,10 @@ def _check(address: str) -> None:
     """Ray itself waits long for an answer, and then ends the process."""
     host, _, port = address.rpartition(":")
     if "/" in address or not host or not port.isdigit():
-        raise LabError(
-            f"{address!r} is no address of a Ray cluster; it is one as 10.0.0.1:6379, or auto, and "
-            "the command runs on one of the cluster's nodes."
-        )
+        right = "it is one as 10.0.0.1:6379, or auto, and the command runs on one of the cluster's"
+        raise LabError(f"{address!r} is no address of a Ray cluster; {right} nodes.")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise LabError(
-            f"no Ray cluster answers at {address} ({error}); `ray start --head` on one machine "
-            "starts one and shows its address."
-        ) from error
+        start = "`ray start --head` on one machine starts one and shows its address"
+        raise LabError(f"no Ray cluster answers at {address} ({error}); {start}.") from error

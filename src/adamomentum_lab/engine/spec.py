@@ -31,7 +31,7 @@ class Spec:
     @classmethod
     def of(cls, settings: dict[str, Any], **rest: Any) -> Spec:
         """A specification from settings as a dictionary, lists allowed."""
-        items = ((key, _frozen(value)) for key, value in sorted(settings.items()))
+        items = ((key, _freeze(value)) for key, value in sorted(settings.items()))
         return cls(settings=tuple(items), **rest)
 
     @classmethod
@@ -44,7 +44,8 @@ class Spec:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.optimizer_code:  # the id stays what it was
             del plain["optimizer_code"]
-        return {**plain, "settings": {key: _plain(value) for key, value in self.settings}}
+        settings = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
+        return {**plain, "settings": settings}
 
     @functools.cached_property
     def id(self) -> str:
@@ -56,12 +57,8 @@ class Spec:
         return f"{self.optimizer} on {self.workload}, seed {self.seed}"
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """Hashable, and 1 the same as 1.0."""
     if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
+        return tuple(map(_freeze, value))
     return float(value) if type(value) is int else value
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

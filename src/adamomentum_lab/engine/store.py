@@ -82,28 +82,27 @@ class Store:
 
     def begin(self, spec: Spec, machine: dict[str, Any]) -> None:
         """Note that a run is under way, and make its folder; its epochs so far are kept."""
-        with self._writing() as db:
+        with self._transaction("IMMEDIATE") as db:
             self.folder_of(spec).mkdir(exist_ok=True)
-            self._write_run(db, spec, "running", machine, None)
+            self._write_run(db, Run(spec, "running", machine=machine))
 
     def epoch(self, spec: Spec, record: dict[str, Any], seconds: float) -> None:
         """Note an epoch."""
-        with self._writing() as db:
-            self._write_epoch(db, spec, record, seconds)
+        with self._transaction("IMMEDIATE") as db:
+            self._write_epochs(db, spec, [(record, seconds)])
 
     def finish(self, run: Run) -> None:
         """Note how a run ended, with all its epochs."""
-        with self._writing() as db:
-            self._write_run(db, run.spec, run.status, run.machine, run.error)
+        with self._transaction("IMMEDIATE") as db:
+            self._write_run(db, run)
             db.execute("DELETE FROM epochs WHERE run = ?", (run.spec.id,))
-            for record, seconds in zip(run.epochs, run.seconds, strict=True):
-                self._write_epoch(db, run.spec, record, seconds)
+            self._write_epochs(db, run.spec, zip(run.epochs, run.seconds, strict=True))
 
     def _runs(self, which: str, *values: Any) -> dict[str, Run]:
         """By their ids, all runs whose id is such; two queries, however many there are."""
         records: dict[str, list[str]] = {}
         seconds: dict[str, list[float]] = {}
-        with self._translate_errors(), self._transaction("DEFERRED") as db:  # both see the same
+        with self._transaction("DEFERRED") as db:  # both see the same
             rows = db.execute(
                 "SELECT id, spec, status, error, machine FROM runs "
                 f"WHERE id {which} ORDER BY updated",
@@ -127,58 +126,35 @@ class Store:
             for name, spec, status, error, machine in rows
         }
 
-    def _write_run(
-        self,
-        db: sqlite3.Connection,
-        spec: Spec,
-        status: str,
-        machine: dict[str, Any],
-        error: str | None,
-    ) -> None:
-        row = (
-            spec.id,
-            spec.workload,
-            spec.optimizer,
-            spec.seed,
-            spec.scale,
-            spec.protocol,
-            json.dumps(spec.as_json()),
-            status,
-            error,
-            json.dumps(machine),
-            time.time(),
-        )
-        marks = ", ".join("?" * len(row))
+    def _write_run(self, db: sqlite3.Connection, run: Run) -> None:
+        spec = run.spec
+        row: list[Any] = [spec.id, spec.workload, spec.optimizer, spec.seed, spec.scale]
+        row += [spec.protocol, json.dumps(spec.as_json()), run.status, run.error]
+        row += [json.dumps(run.machine), time.time()]
         db.execute(
-            f"INSERT INTO runs VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET "
+            f"INSERT INTO runs VALUES ({', '.join('?' * len(row))}) ON CONFLICT (id) DO UPDATE SET "
             "status = excluded.status, error = excluded.error, machine = excluded.machine, "
             "updated = excluded.updated",
             row,
         )
 
-    def _write_epoch(
-        self, db: sqlite3.Connection, spec: Spec, record: dict[str, Any], seconds: float
+    def _write_epochs(
+        self, db: sqlite3.Connection, spec: Spec, epochs: Iterable[tuple[dict[str, Any], float]]
     ) -> None:
-        db.execute(
-            "INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?)",
-            (spec.id, record["epoch"], json.dumps(record), seconds),
-        )
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._translate_errors(), self._transaction("IMMEDIATE") as db:
-            yield db
+        rows = [(spec.id, record["epoch"], json.dumps(record), took) for record, took in epochs]
+        db.executemany("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?)", rows)
 
     @contextlib.contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
-        self._db.execute(f"BEGIN {kind}")
-        try:
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+        with self._translate_errors():
+            self._db.execute(f"BEGIN {kind}")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:

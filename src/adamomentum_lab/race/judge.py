@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.protocols import OURS
 from adamomentum_lab.selection import reported_epoch
-from adamomentum_lab.stats.comparisons import Comparison, Pair, compare, compare_pairs
-from adamomentum_lab.stats.estimates import Estimate
-from adamomentum_lab.words import amount, counted, listed
+from adamomentum_lab.stats.comparisons import Comparison, ScorePair, compare, compare_pairs
+from adamomentum_lab.stats.estimates import Estimate, finite
+from adamomentum_lab.words import count_noun, join_words, plus_minus
 from adamomentum_lab.workload import Workload
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ class Row:
     """To the lr, over the trials of its tuning."""
     machine: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def lost(self) -> int:
+        """Runs without a score."""
+        return self.values.count(None)
+
     def as_json(self) -> dict[str, Any]:
         """A dictionary that JSON can write."""
         return asdict(self)
@@ -65,12 +70,7 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
             row = others[found.other]
             row.comparison, row.difference = found, found.difference
     sign = -1 if workload.larger_is_better else 1
-
-    def key(row: Row) -> tuple[int, float]:
-        mean = row.score.mean
-        return (row.values.count(None), sign * mean if mean is not None else math.inf)
-
-    rows.sort(key=key)
+    rows.sort(key=lambda row: (row.lost, row.score.mean is None, sign * (row.score.mean or 0.0)))
     for i, row in enumerate(rows):
         row.rank = rows[i - 1].rank if i and _tie(row, rows[i - 1]) else i + 1
     return rows
@@ -78,12 +78,10 @@ def ranking(finals: dict[str, list[Run]], workload: Workload) -> list[Row]:
 
 def _row(name: str, runs: list[Run], workload: Workload) -> Row:
     metric = workload.metric
-    scores = [_number(reported_epoch(run, workload).get("test", {}).get(metric)) for run in runs]
+    scores = finite([reported_epoch(run, workload).get("test", {}).get(metric) for run in runs])
     times = [run.machine["ms_per_update"] for run in runs if "ms_per_update" in run.machine]
-    ended = [run for run in runs if run.status == "done"]
-    reached = [
-        (run, epoch) for run in ended if (epoch := epochs_to_target(run, workload)) is not None
-    ]
+    ends = [(run, epochs_to_target(run, workload)) for run in runs if run.status == "done"]
+    reached = [(run, epoch) for run, epoch in ends if epoch is not None]
     steps = [step for run, epoch in reached if (step := _steps(run, epoch)) is not None]
     return Row(
         optimizer=name,
@@ -109,10 +107,6 @@ def _steps(run: Run, epoch: int) -> float | None:
     return None if updates is None else updates * epoch / len(run.epochs)
 
 
-def _number(score: float | None) -> float | None:
-    return score if score is not None and math.isfinite(score) else None
-
-
 def edge_of(chosen: float, tried: list[float]) -> str | None:
     """Where among the learning rates that were tried the chosen one is, if not in the middle."""
     if len(set(tried)) == 1:
@@ -136,21 +130,18 @@ def epochs_to_target(run: Run, workload: Workload) -> int | None:
 
 def headline(rows: list[Row], workload: Workload) -> str:
     """Who won a race, and how sure that is, in a few sentences."""
-    metric = f"test {workload.metric}"
     scored = [row for row in rows if row.score.mean is not None]
     if not scored:
         return "Nobody won: no run ended with a score."
     first, *rest = rows
+    best = [first, *(row for row in rest if _tie(row, first))]
+    said = [_best_sentence(best, f"test {workload.metric}")]
     seeds = len(first.values)
-    tied = [row for row in rest if _tie(row, first)]
-    said = [_best(first, tied, metric)]
-    lost = first.values.count(None)
-    if lost:
-        who = "They each" if tied else "It"
-        said.append(f"{who} lost {lost} of {counted(seeds, 'run')}, and nobody lost fewer.")
-    flattered = [
-        row for row in scored[1:] if row.values.count(None) > lost and _beats(row, first, workload)
-    ]
+    if first.lost:
+        who = "They each" if len(best) > 1 else "It"
+        runs = count_noun(seeds, "run")
+        said.append(f"{who} lost {first.lost} of {runs}, and nobody lost fewer.")
+    flattered = [row for row in scored if row.lost > first.lost and _beats(row, first, workload)]
     if flattered:
         one = len(flattered) == 1
         said.append(
@@ -162,35 +153,34 @@ def headline(rows: list[Row], workload: Workload) -> str:
     elif seeds == 1:
         said.append("With one seed nothing can be said of chance.")
     elif any(row.optimizer == OURS for row in rows):
-        said += _about_ours(rows, [first, *tied])
+        said += _sentences_on_ours(rows, best)
     else:
-        said.append(_lead(first, rest[0], len(rows), workload))
+        said.append(_lead_sentence(first, rest[0], len(rows), workload))
     return " ".join(said)
 
 
-def _best(first: Row, tied: list[Row], metric: str) -> str:
-    mean, half = first.score.mean, first.score.half
-    assert mean is not None
-    value = f"{mean:.4g}" if not half else f"{amount(mean, half)} ± {amount(half, half)}"
-    score = metric if first.score.n == 1 else f"mean {metric}"
-    if tied:
-        return f"{_names([first, *tied])} share the best {score}, {mean:.4g}."
-    return f"{first.optimizer} has the best {score}, {value}."
+def _best_sentence(best: list[Row], metric: str) -> str:
+    score = best[0].score
+    assert score.mean is not None
+    what = metric if score.n == 1 else f"mean {metric}"
+    if len(best) > 1:
+        return f"{_names(best)} share the best {what}, {score.mean:.4g}."
+    value = plus_minus(score.mean, score.half or None, ".4g")
+    return f"{best[0].optimizer} has the best {what}, {value}."
 
 
-def _tie(row: Row, with_row: Row) -> bool:
-    a, b = row.score.mean, with_row.score.mean
-    if row.values.count(None) != with_row.values.count(None):
-        return False
-    return a == b if a is None or b is None else math.isclose(a, b, rel_tol=1e-12)
+def _tie(row: Row, other: Row) -> bool:
+    a, b = row.score.mean, other.score.mean
+    close = a == b if a is None or b is None else math.isclose(a, b, rel_tol=1e-12)
+    return close and row.lost == other.lost
 
 
-def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:
+def _sentences_on_ours(rows: list[Row], best: list[Row]) -> list[str]:
     """AdaMomentum beside the others, by the verdicts that were corrected for their number."""
-    by_verdict: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.comparison is not None:
-            by_verdict.setdefault(row.comparison.verdict, []).append(row)
+    better, worse, same, others = (
+        [row for row in rows if row.comparison is not None and row.comparison.verdict == verdict]
+        for verdict in ("worse", "better", "no difference detected", "not comparable")
+    )
     ours = next(row for row in rows if row.optimizer == OURS)
     said = []
     if ours not in best:
@@ -203,25 +193,24 @@ def _about_ours(rows: list[Row], best: list[Row]) -> list[str]:
             "no difference detected": f"is not resolved by {after.n} seeds",
         }.get(after.verdict, "cannot be judged")
         said.append(f"{OURS}'s lead over {after.other}, the next, {resolved}.")
-    if better := by_verdict.get("worse"):
+    if better:
         said.append(f"{OURS} is better than {_names(better)}.")
-    if worse := by_verdict.get("better"):
+    if worse:
         said.append(f"{OURS} is worse than {_names(worse)}.")
-    if same := by_verdict.get("no difference detected"):
+    if same:
         whom = "any of the others" if len(same) == len(rows) - 1 > 2 else _names(same, "or")
         said.append(f"Between {OURS} and {whom} no difference was detected.")
-    if others := by_verdict.get("not comparable"):
+    if others:
         said.append(f"{_names(others)} cannot be compared with {OURS}, since runs were lost.")
     return said
 
 
-def _lead(first: Row, second: Row, contenders: int, workload: Workload) -> str:
+def _lead_sentence(first: Row, second: Row, contenders: int, workload: Workload) -> str:
     """Of the best over the next, who were found from the scores themselves: that is fair only if
     every two that might have been so found are corrected for."""
-    pair = Pair(second.optimizer, first.optimizer, second.values, first.values)
-    every_two = contenders * (contenders - 1) // 2
-    metric, larger = f"test {workload.metric}", workload.larger_is_better
-    return compare_pairs([pair], metric, larger, of=every_two)[0].sentence
+    pair = ScorePair(second.optimizer, first.optimizer, second.values, first.values)
+    metric, every_two = f"test {workload.metric}", math.comb(contenders, 2)
+    return compare_pairs([pair], metric, workload.larger_is_better, of=every_two)[0].sentence
 
 
 def _beats(row: Row, than: Row, workload: Workload) -> bool:
@@ -230,4 +219,4 @@ def _beats(row: Row, than: Row, workload: Workload) -> bool:
 
 
 def _names(rows: list[Row], word: str = "and") -> str:
-    return listed([row.optimizer for row in rows], word)
+    return join_words([row.optimizer for row in rows], word)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from adamomentum_lab import contenders
@@ -81,11 +82,10 @@ class Plan:
 
     def parts(self, optimizer: str) -> list[tuple[int, int]]:
         """Of each rung: how many trials train in it, and for how many epochs more."""
-        there, before, found = len(self.trials[optimizer]), 0, []
-        for rung in self.rungs if there else ():
-            found.append((min(rung.trials, there), rung.epochs - before))
-            before = rung.epochs
-        return found
+        there, ends = len(self.trials[optimizer]), [0, *(rung.epochs for rung in self.rungs)]
+        more = [after - before for before, after in pairwise(ends)]
+        counts = [min(rung.trials, there) for rung in self.rungs]
+        return list(zip(counts, more, strict=True)) if there else []
 
     def runs_of(self, optimizer: str) -> int:
         """Its runs; a trial that is continued in the next rung counts in both."""
@@ -93,8 +93,8 @@ class Plan:
 
     def epochs_of(self, optimizer: str) -> int:
         """All its epochs, if no run diverges."""
-        tuning = sum(runs * epochs for runs, epochs in self.parts(optimizer))
-        return tuning + self.race.seeds * self.epochs
+        parts = [*self.parts(optimizer), (self.race.seeds, self.epochs)]
+        return sum(runs * epochs for runs, epochs in parts)
 
     @property
     def all_epochs(self) -> int:
@@ -121,8 +121,9 @@ class Plan:
         if not self.race.trials:
             return []
         alike: dict[str, list[str]] = {}
-        for name, space in self.spaces.items():
-            alike.setdefault(self._words(space), []).append(name)
+        for optimizer, space in self.spaces.items():
+            parts = [f"{name.replace('_', ' ')} {_range(name, space[name])}" for name in space]
+            alike.setdefault(", ".join(parts), []).append(optimizer)
         found = [
             f"Searched ({self.race.search}) for {', '.join(names)}: {words or 'nothing'}."
             for words, names in alike.items()
@@ -130,9 +131,8 @@ class Plan:
         if len(self.rungs) > 1:
             first, *later = self.rungs
             more = "".join(f", the best {rung.trials} to {rung.epochs}" for rung in later)
-            found.append(
-                f"Halving, for each: {first.trials} trials up to epoch {first.epochs}{more}."
-            )
+            start = f"Halving, for each: {first.trials} trials up to epoch {first.epochs}"
+            found.append(f"{start}{more}.")
         found += [
             f"{name}: {len(self.trials[name])} of {self.race.trials} trials try all there is; "
             "nobody gets the rest."
@@ -168,9 +168,6 @@ class Plan:
             },
         }
 
-    def _words(self, space: Space) -> str:
-        return ", ".join(f"{name.replace('_', ' ')} {_range(name, space[name])}" for name in space)
-
 
 def base_settings(name: str, workload: type[Workload], protocol: str) -> dict[str, Any]:
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
@@ -180,17 +177,12 @@ def base_settings(name: str, workload: type[Workload], protocol: str) -> dict[st
 
 def make_plan(race: Race, cls: type[Workload]) -> Plan:
     """What the race will spend, and on what."""
-    starts = {name: base_settings(name, cls, race.protocol) for name in race.optimizers}
-    trials = {
-        name: search.trials(
-            contenders.get(name), cls.grid, start, race.trials, race.search, race.tune
-        )
-        for name, start in starts.items()
-    }
-    spaces = {
-        name: search.search_space(contenders.get(name), cls.grid, race.tune)
-        for name in race.optimizers
-    }
+    starts, trials, spaces = {}, {}, {}
+    for name in race.optimizers:
+        which = contenders.get(name), cls.grid
+        starts[name] = base_settings(name, cls, race.protocol)
+        trials[name] = search.trials(*which, starts[name], race.trials, race.search, race.tune)
+        spaces[name] = search.search_space(*which, race.tune)
     epochs = cls.epochs[race.scale]
     rungs = search.rungs(race.trials, epochs, race.halving)
     return Plan(race, starts, trials, spaces, rungs, epochs)
@@ -208,11 +200,11 @@ def count_outdated_runs(plan: Plan, store: Store) -> int:
 
 
 def _known_specs(plan: Plan) -> list[Spec]:
-    race = plan.race
-    known = [
-        (name, settings, TUNING_SEED) for name, tried in plan.trials.items() for settings in tried
-    ] or [(name, start, seed) for name, start in plan.starts.items() for seed in race.final_seeds]
-    return [race.spec(*one) for one in known]
+    race, starts = plan.race, plan.starts.items()
+    trials = [(name, settings) for name, tried in plan.trials.items() for settings in tried]
+    if trials:
+        return [race.spec(*trial, TUNING_SEED) for trial in trials]
+    return [race.spec(*start, seed) for start in starts for seed in race.final_seeds]
 
 
 def _range(name: str, values: tuple[Any, ...]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from adamomentum_lab.catalog import Reference
+from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
@@ -21,24 +22,11 @@ Wanted = tuple[str, dict[str, Any], int]
 """An optimizer, its settings and a seed."""
 
 
-class Engine(Protocol):
-    """Whatever executes jobs."""
-
-    def run(
-        self,
-        jobs: list[Job],
-        on_epoch: Callable[[Job, dict[str, Any]], None] = ...,
-        on_run: Callable[[Run], None] = ...,
-    ) -> list[Run]:
-        """All jobs; the result is in their order."""
-        ...
-
-
 def run_race(
     plan: Plan,
     reference: Reference,
     store: Store,
-    engine: Engine,
+    engine: Driver,
     on_run: Callable[[str, Run, Workload], None],
     on_pace: Callable[[int, int], None] = lambda *_: None,
     on_drop: Callable[[str, int], None] = lambda *_: None,
@@ -97,13 +85,13 @@ def run_race(
     runs = stage("final", wanted, plan.epochs, plan.epochs)
     if all(run.status == "failed" for run in runs):
         raise LabError(f"every run failed; the first: {runs[0].error}")
-    finals = {
-        name: runs[i * race.seeds : (i + 1) * race.seeds] for i, name in enumerate(race.optimizers)
-    }
+    finals: dict[str, list[Run]] = {name: [] for name in race.optimizers}
+    for run in runs:
+        finals[run.spec.optimizer].append(run)
     staged = [("tuning", run) for own in tuned.values() for run in own.runs]
     staged += [("final", run) for run in runs]
     rows = ranking(finals, workload)
-    sensitivities = sensitivity([run for own in tuned.values() for run in own.runs], workload)
+    sensitivities = sensitivity([run for stage, run in staged if stage == "tuning"], workload)
     for row in rows if tuned else ():
         row.sensitivity = sensitivities[row.optimizer]
         if "lr" in plan.spaces[row.optimizer]:
@@ -144,13 +132,8 @@ def truncate(run: Run, epochs: int | None) -> Run:
     """The run as it was after so many epochs, whatever became of it later."""
     if epochs is None or len(run.epochs) < epochs:
         return run
-    return replace(
-        run,
-        status="stopped",
-        epochs=run.epochs[:epochs],
-        seconds=run.seconds[:epochs],
-        error=None,
-    )
+    part, seconds = run.epochs[:epochs], run.seconds[:epochs]
+    return replace(run, status="stopped", epochs=part, seconds=seconds, error=None)
 
 
 def _better(tried: dict[int, Run], going: list[int], count: int, workload: Workload) -> list[int]:

@@ -8,7 +8,7 @@ import inspect
 import io
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from adamomentum_lab import contenders, files
 from adamomentum_lab.catalog import Reference
 from adamomentum_lab.engine.environment import environment
-from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
@@ -57,13 +56,8 @@ class Tuning:
             }
             for i, run in enumerate(self.runs, 1)
         ]
-        return {
-            "space": self.space,
-            "exhausted": self.exhausted,
-            "trials": trials,
-            "chosen": self.chosen + 1,
-            "epochs": self.epochs,
-        }
+        ends = {"trials": trials, "chosen": self.chosen + 1, "epochs": self.epochs}
+        return {"space": self.space, "exhausted": self.exhausted, **ends}
 
 
 @dataclass
@@ -93,22 +87,16 @@ class Result:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What must be said with it."""
-        race, cls = self.race, type(self.workload)
-        return (*self.workload.caveats, *missing_settings(race.optimizers, cls, race.protocol))
+        return caveats_of(self.race.optimizers, self.workload)
 
     @property
     def command(self) -> str:
         """What runs the same race again."""
         race, reference = self.race, self.reference
-        options = {
-            "optimizers": ",".join(race.optimizers),
-            "trials": race.trials,
-            "seeds": race.seeds,
-            "scale": race.scale,
-            "protocol": race.protocol,
-            **({"search": race.search} if race.trials else {}),
-            **({"tune": ",".join(race.tune)} if race.tune else {}),
-        }
+        options = {"optimizers": ",".join(race.optimizers)}
+        options |= {key: getattr(race, key) for key in ("trials", "seeds", "scale", "protocol")}
+        options |= {"search": race.search} if race.trials else {}
+        options |= {"tune": ",".join(race.tune)} if race.tune else {}
         words = ["adamomentum", "race", race.workload if reference.module else str(reference.file)]
         words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
         return shlex.join(words + ["--halving"] * race.halving)
@@ -116,19 +104,23 @@ class Result:
     @functools.cached_property
     def effects(self) -> list[Any]:
         """What single changes did, where contenders that differ in one were raced."""
-        tuned = self.race.trials > 0
-        return [
-            effect for of in provided("effects") for effect in of(self.rows, self.workload, tuned)
-        ]
+        given = (self.rows, self.workload, self.race.trials > 0)
+        return [effect for find in provided("effects") for effect in find(*given)]
 
     def as_json(self) -> dict[str, Any]:
         """The whole, as `adamomentum race --json` prints it."""
+        tuning = {
+            "search": self.race.search,
+            "words": self.plan.lines(),
+            "rungs": [asdict(rung) for rung in self.plan.rungs],
+            "contenders": {name: own.as_json(self.workload) for name, own in self.tuned.items()},
+        }
         return {
             "spec": asdict(self.race),
             "workload": problem_as_json(self.workload),
             "headline": self.headline,
             "ranking": [row.as_json() for row in self.rows],
-            **({"tuning": self._tuning()} if self.tuned else {}),
+            **({"tuning": tuning} if self.tuned else {}),
             "runs": [
                 {"stage": stage, "id": run.spec.id, **run_as_json(run, self.workload)}
                 for stage, run in self.runs
@@ -136,14 +128,6 @@ class Result:
             "machine": {**environment("cpu"), "command": self.command},
             **({"effects": list(map(asdict, self.effects))} if self.effects else {}),
             **({"caveats": self.caveats} if self.caveats else {}),
-        }
-
-    def _tuning(self) -> dict[str, Any]:
-        return {
-            "search": self.race.search,
-            "words": self.plan.lines(),
-            "rungs": [asdict(rung) for rung in self.plan.rungs],
-            "contenders": {name: own.as_json(self.workload) for name, own in self.tuned.items()},
         }
 
 
@@ -161,23 +145,21 @@ def problem_as_json(workload: Workload) -> dict[str, Any]:
 
 def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
     """One run, as `adamomentum train --json` prints it."""
+    caveats = caveats_of([run.spec.optimizer], workload)
     return {
         "spec": run.spec.as_json(),
         "status": run.status,
         "epochs": run.epochs[:epochs],
         "final": reported_epoch(run, workload, epochs),
         "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
-        **({"caveats": caveats} if (caveats := caveats_of(run.spec, workload)) else {}),
+        **({"caveats": caveats} if caveats else {}),
         **({"error": run.error} if run.error else {}),
     }
 
 
-def caveats_of(spec: Spec, workload: Workload) -> tuple[str, ...]:
-    """What must be said with a run."""
-    return (
-        *workload.caveats,
-        *missing_settings([spec.optimizer], type(workload), workload.protocol),
-    )
+def caveats_of(names: Iterable[str], workload: Workload) -> tuple[str, ...]:
+    """What must be said with the runs of these optimizers."""
+    return (*workload.caveats, *missing_settings(names, type(workload), workload.protocol))
 
 
 def missing_settings(
@@ -185,10 +167,8 @@ def missing_settings(
 ) -> tuple[str, ...]:
     """A caveat, where a protocol has settings of its own but not for all of these."""
     settings = workload.settings.get(protocol, {})
-    missing = [
-        name for name in names if settings and not contenders.get(name).settings_for(settings)
-    ]
-    if not missing:
+    missing = [name for name in names if not contenders.get(name).settings_for(settings)]
+    if not settings or not missing:
         return ()
     return (f"no settings are known of {', '.join(missing)} under {protocol}: their defaults",)
 
@@ -197,8 +177,8 @@ def write(result: Result, payload: dict[str, Any], folder: Path) -> None:
     """The ranking and every run, trials included, as CSV and JSON, which is the payload."""
     contents = {
         "race.json": dumps(payload) + "\n",
-        "ranking.csv": _csv(_ranking(result)),
-        "runs.csv": _csv(_runs(result)),
+        "ranking.csv": _csv([_ranking_row(row, result.workload) for row in result.rows]),
+        "runs.csv": _csv([_run_row(*one, result.workload) for one in result.runs]),
     }
     try:
         for name, content in contents.items():
@@ -207,43 +187,49 @@ def write(result: Result, payload: dict[str, Any], folder: Path) -> None:
         raise LabError(f"{error} The runs themselves are kept.") from error
 
 
-def _csv(rows: Iterable[Sequence[Any]]) -> str:
+def _csv(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows(rows)
+    writer = csv.DictWriter(text, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
     return text.getvalue()
 
 
-def _ranking(result: Result) -> Iterator[list[Any]]:
-    yield [
-        "rank", "optimizer", f"test {result.workload.metric}", "95% +/-", "seeds", "diverged",
-        "failed", "difference", "difference 95% +/-", "p", "p after Holm", "Hedges' g",
-        "permutation p", "could be missed", "verdict", "epochs to target", "steps to target",
-        "seconds to target", "reached target", "ms per update", "settings",
-    ]  # fmt: skip
-    for row in result.rows:
-        gap, c = row.difference, row.comparison
-        to_target = row.epochs_to_target, row.steps_to_target, row.machine["seconds_to_target"]
-        yield [
-            row.rank, row.optimizer, row.score.mean, row.score.half, len(row.values), row.diverged,
-            row.failed, gap and gap.mean, gap and gap.half,
-            *((c.p, c.p_holm, c.effect, c.permutation, c.missed, c.verdict) if c else [None] * 6),
-            *(estimate and estimate.mean for estimate in to_target), row.reached,
-            row.machine["ms_per_update"], json.dumps(row.settings),
-        ]  # fmt: skip
+def _ranking_row(row: Row, workload: Workload) -> dict[str, Any]:
+    gap, c, machine = row.difference, row.comparison, row.machine
+    tests = {"p": "p", "p after Holm": "p_holm", "Hedges' g": "effect"}
+    tests |= {"permutation p": "permutation", "could be missed": "missed", "verdict": "verdict"}
+    to_target = {"epochs": row.epochs_to_target, "steps": row.steps_to_target}
+    to_target["seconds"] = machine["seconds_to_target"]
+    return {
+        "rank": row.rank,
+        "optimizer": row.optimizer,
+        f"test {workload.metric}": row.score.mean,
+        "95% +/-": row.score.half,
+        "seeds": len(row.values),
+        "diverged": row.diverged,
+        "failed": row.failed,
+        "difference": gap and gap.mean,
+        "difference 95% +/-": gap and gap.half,
+        **{title: getattr(c, name, None) for title, name in tests.items()},
+        **{f"{unit} to target": took and took.mean for unit, took in to_target.items()},
+        "reached target": row.reached,
+        "ms per update": machine["ms_per_update"],
+        "settings": json.dumps(row.settings),
+    }
 
 
-def _runs(result: Result) -> Iterator[list[Any]]:
-    metric = result.workload.metric
-    yield [
-        "stage", "optimizer", "seed", "status", "epoch", f"validation {metric}", f"test {metric}",
-        "ms per update", "settings", "id",
-    ]  # fmt: skip
-    for stage, run in result.runs:
-        end = reported_epoch(run, result.workload)
-        yield [
-            stage, run.spec.optimizer, run.spec.seed, run.status, end.get("epoch"),
-            end.get("validation", {}).get(metric),
-            end.get("test", {}).get(metric) if stage == "final" else None,
-            run.machine.get("ms_per_update"), json.dumps(run.spec.as_json()["settings"]),
-            run.spec.id,
-        ]  # fmt: skip
+def _run_row(stage: str, run: Run, workload: Workload) -> dict[str, Any]:
+    end, metric = reported_epoch(run, workload), workload.metric
+    return {
+        "stage": stage,
+        "optimizer": run.spec.optimizer,
+        "seed": run.spec.seed,
+        "status": run.status,
+        "epoch": end.get("epoch"),
+        f"validation {metric}": end.get("validation", {}).get(metric),
+        f"test {metric}": end.get("test", {}).get(metric) if stage == "final" else None,
+        "ms per update": run.machine.get("ms_per_update"),
+        "settings": json.dumps(run.spec.as_json()["settings"]),
+        "id": run.spec.id,
+    }

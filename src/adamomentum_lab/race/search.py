@@ -138,10 +138,8 @@ def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
             break
         source = {name: random.Random(f"{name} {k}") for name in choice}
         while True:  # until it is new
-            point = first | {
-                name: _quantile(name, values, source[name].random())
-                for name, values in choice.items()
-            }
+            drawn = {n: _quantile(n, values, source[n].random()) for n, values in choice.items()}
+            point = first | drawn
             if _key(point, choice) not in used:
                 break
         found.append(point)

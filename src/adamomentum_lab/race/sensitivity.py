@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.selection import reported_epoch
+from adamomentum_lab.stats.estimates import finite
 from adamomentum_lab.stats.profiles import expected_best
 from adamomentum_lab.workload import Workload
 
@@ -51,10 +52,10 @@ def sensitivity(
     What is good is measured by the best of all optimizers: one that is equally bad at every
     learning rate shall not pass for robust.
     """
-    scores = [_score(run, workload) for run in tried]
-    finite = [score for score in scores if score is not None]
+    ends = [reported_epoch(run, workload).get("validation", {}) for run in tried]
+    scores = finite([end.get(workload.metric) for end in ends])
     pick = max if workload.larger_is_better else min
-    best = pick(finite, default=math.nan)
+    best = pick((score for score in scores if score is not None), default=math.nan)
     room = within * abs(best)
     found = {}
     for name in dict.fromkeys(run.spec.optimizer for run in tried):
@@ -64,10 +65,9 @@ def sensitivity(
             if run.spec.optimizer == name:
                 by_lr.setdefault(dict(run.spec.settings)["lr"], []).append(score)
                 mine.append(score)
-        points = [
-            Point(lr, pick((s for s in at if s is not None), default=None), len(at))
-            for lr, at in sorted(by_lr.items())
-        ]
+        points = []
+        for lr, at in sorted(by_lr.items()):
+            points.append(Point(lr, pick((s for s in at if s is not None), default=None), len(at)))
         good = [p.lr for p in points if p.best is not None and abs(p.best - best) <= room]
         note = None
         if any(run.status == "stopped" for run in tried):
@@ -84,8 +84,3 @@ def sensitivity(
             expected_best=expected_best(mine, workload.larger_is_better),
         )
     return found
-
-
-def _score(run: Run, workload: Workload) -> float | None:
-    score = reported_epoch(run, workload).get("validation", {}).get(workload.metric)
-    return score if score is not None and math.isfinite(score) else None

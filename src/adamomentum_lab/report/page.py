@@ -12,6 +12,7 @@ import json
 import math
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -29,66 +30,61 @@ from adamomentum_lab.stats import curves
 from adamomentum_lab.stats.profiles import profiles
 
 _HERE = Path(__file__).parent
+_ENVIRONMENT = (
+    "adamomentum", "commit", "torch", "python", "platform", "processors", "threads", "device",
+)  # fmt: skip
+_KEY = ("workload", "scale", "protocol", "code")  # races of the same may contain each other
 _DIGITS = 6  # of numbers in the page; more than anyone reads, fewer than a float has
-Race = dict[str, Any]
+RaceData = dict[str, Any]
+"""A race as its race.json was read."""
 
 
-def load(folder: Path) -> list[Race]:
+def load(folder: Path) -> list[RaceData]:
     """The races of a folder, those left out that another one contains."""
-    races = [
-        _read(file) for file in sorted(folder.glob("races/*/race.json"), key=lambda f: f.parent)
-    ]
+    files = sorted(folder.glob("races/*/race.json"), key=lambda file: file.parent)
+    races = [_read(file) for file in files]
     if not races:
-        raise LabError(
-            f"there is no finished race in {folder}; `adamomentum race` makes one, and --runs "
-            "names the folder that has them."
-        )
+        hint = "`adamomentum race` makes one, and --runs names the folder that has them"
+        raise LabError(f"there is no finished race in {folder}; {hint}.")
 
-    def key(race: Race) -> tuple[str, ...]:
-        spec = race["spec"]
-        return (spec["workload"], spec["scale"], spec["protocol"], spec["code"])
+    def key(race: RaceData) -> tuple[str, ...]:
+        return tuple(race["spec"][name] for name in _KEY)
 
     ids = [{run["id"] for run in race["runs"]} for race in races]
-    kept = [
-        race
-        for i, race in enumerate(races)
-        if not any(
-            key(race) == key(other) and (ids[i] < ids[j] or (ids[i] == ids[j] and i < j))
-            for j, other in enumerate(races)
-        )
-    ]
-    return sorted(kept, key=key)
+
+    def contains(j: int, i: int) -> bool:
+        more = ids[i] < ids[j] or (ids[i] == ids[j] and i < j)
+        return more and key(races[i]) == key(races[j])
+
+    places = range(len(races))
+    whole = [races[i] for i in places if not any(contains(j, i) for j in places)]
+    return sorted(whole, key=key)
 
 
-def _read(file: Path) -> Race:
+def _read(file: Path) -> RaceData:
     try:
-        race: Race = json.loads(file.read_text(encoding="utf-8"))
-        whole = race.keys() >= {"spec", "workload", "ranking", "runs", "machine"}
-        whole = whole and all(
-            isinstance(race["spec"].get(key), str)
-            for key in ("workload", "scale", "protocol", "code")
+        race: RaceData = json.loads(file.read_text(encoding="utf-8"))
+        whole = race.keys() >= {"spec", "workload", "ranking", "runs", "machine"} and all(
+            isinstance(name, str)
+            for name in (*map(race["spec"].get, _KEY), *(run["id"] for run in race["runs"]))
         )
-        whole = whole and all(isinstance(run["id"], str) for run in race["runs"])
     except (KeyError, TypeError):
         whole = False
     except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise LabError(
-            f"{file} cannot be read ({error}); the command of its race writes it anew."
-        ) from error
+        why = f"{file} cannot be read ({error})"
+        raise LabError(f"{why}; the command of its race writes it anew.") from error
     if not whole:
-        raise _foreign(file)
+        raise _foreign_error(file)
     race["name"] = file.parent.name
     return race
 
 
-def _foreign(file: Path) -> LabError:
-    return LabError(
-        f"{file} was written by another version, or changed; the command of its race writes it "
-        "anew, and finished runs are not repeated."
-    )
+def _foreign_error(file: Path) -> LabError:
+    anew = "the command of its race writes it anew, and finished runs are not repeated"
+    return LabError(f"{file} was written by another version, or changed; {anew}.")
 
 
-def render_races(races: Sequence[Race], folder: Path) -> str:
+def render_races(races: Sequence[RaceData], folder: Path) -> str:
     """The whole page."""
     from jinja2 import TemplateError
 
@@ -99,25 +95,28 @@ def render_races(races: Sequence[Race], folder: Path) -> str:
             render_races([race], folder)  # which of them it is
         if len(races) > 1:
             raise
-        raise _foreign(folder / "races" / races[0]["name"] / "race.json") from error
+        raise _foreign_error(folder / "races" / races[0]["name"] / "race.json") from error
 
 
-def _page(races: Sequence[Race], folder: Path) -> str:
+def _page(races: Sequence[RaceData], folder: Path) -> str:
     views = [_view(race, folder) for race in races]
     known = {run["id"] for race in races for run in race["runs"]}
-    scripts = [_plotly(), (_HERE / "page.js").read_text(encoding="utf-8")]
+    files = [_HERE / f"page.{kind}" for kind in ("html", "css", "js")]
+    html, css, script = (file.read_text(encoding="utf-8") for file in files)
+    scripts = [_plotly(), script]
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
     return render(
-        (_HERE / "page.html").read_text(encoding="utf-8"),
+        html,
         {"interval": _interval, "setting": words.number, "probability": _probability},
-        css=(_HERE / "page.css").read_text(encoding="utf-8"),
+        css=css,
         # Only these scripts run, whatever the page's data may contain.
-        policy=" ".join(f"'sha256-{_digest(script)}'" for script in scripts),
+        policy=" ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests),
         scripts=scripts,
-        data=_for_script(data),
+        data=dumps(data).replace("<", "\\u003c"),  # it stands inside a script element
         races=views,
         profile=data["profile"],
-        others=_others(folder, known),
+        others=_count_other_runs(folder, known),
         runs=len(known),
         version=adamomentum.__version__,
         made=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -129,18 +128,15 @@ def _plotly() -> str:
     """The script of Plotly, without the import of its package, which takes longer than the page."""
     spec = importlib.util.find_spec("plotly")
     assert spec is not None
-    assert spec.origin is not None
-    file = Path(spec.origin).parent / "package_data" / "plotly.min.js"
-    return file.read_text(encoding="utf-8")
+    folder = Path(spec.origin or "").parent
+    return (folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
 def _interval(estimate: dict[str, Any], sign: bool = False) -> str:
     """Such as 97.32 ± 0.21."""
-    mean, half = estimate["mean"], estimate["half"]
-    plus = "+" if sign and mean > 0 else ""
+    plus = "+" if sign and estimate["mean"] > 0 else ""
     # Without an uncertainty, as many digits as tell two ranks apart.
-    text = f"{plus}{words.amount(mean, half) if half else f'{mean:.5g}'}"
-    return text if half is None else f"{text} ± {words.amount(half, half)}"
+    return plus + words.plus_minus(estimate["mean"], estimate["half"], ".5g")
 
 
 def _probability(p: float) -> str:
@@ -148,44 +144,33 @@ def _probability(p: float) -> str:
     return words.probability(p).removeprefix("p ").removeprefix("= ")
 
 
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _for_script(data: Any) -> str:
-    """JSON that may stand inside a script element."""
-    return dumps(data).replace("<", "\\u003c")
-
-
-def _view(race: Race, folder: Path) -> dict[str, Any]:
+def _view(race: RaceData, folder: Path) -> dict[str, Any]:
     """What the page says of a race, and under `data` what it draws."""
-    spec, problem = race["spec"], race["workload"]
+    spec, ranking = race["spec"], race["ranking"]
     name = spec["workload"]
     paper = next((known[name] for known in provided("published") if name in known), None)
     protocol = protocols().get(spec["protocol"])
     if protocol is not None and protocol.tune and not spec["trials"]:
         protocol = UNTUNED
     final = [run for run in race["runs"] if run["stage"] == "final"]
-    for row in race["ranking"]:
+    for row in ranking:
         row["unscored"] = row["values"].count(None) - row["diverged"] - row["failed"]
         row["published"] = paper.values.get(row["optimizer"]) if paper else None
-    settings = {name: None for row in race["ranking"] for name in row["settings"]}
+    sensitivities = [row["sensitivity"] for row in ranking if row["sensitivity"]]
     return {
+        "caveats": (),
+        "effects": (),
         **race,
-        "problem": problem,
-        "caveats": race.get("caveats", ()),
-        "effects": race.get("effects", ()),
-        "compared": any(row["comparison"] for row in race["ranking"]),
+        "problem": race["workload"],
+        "compared": any(row["comparison"] for row in ranking),
         "anchor": f"race-{race['name']}",
         "paper": paper,
         "words": protocol.words if protocol else "",
-        "flaws": protocol.flaws_of(spec["workload"]) if protocol else (),
-        "tuned": any(
-            point["best"] is not None
-            for row in race["ranking"]
-            for point in (row["sensitivity"] or {"points": ()})["points"]
+        "flaws": protocol.flaws_of(name) if protocol else (),
+        "tuned": any(point["best"] is not None for one in sensitivities for point in one["points"]),
+        "columns": sorted(
+            {key for row in ranking for key in row["settings"]}, key=words.setting_order
         ),
-        "columns": sorted(settings, key=words.setting_order),
         "environment": _environment(race["runs"]),
         "pictures": _pictures(final, folder),
         "seconds": sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]),
@@ -193,58 +178,44 @@ def _view(race: Race, folder: Path) -> dict[str, Any]:
     }
 
 
-def _data(race: Race, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    names = [row["optimizer"] for row in race["ranking"]]
-    problem = race["workload"]
+def _data(race: RaceData, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    ranking, problem = race["ranking"], race["workload"]
+    names = [row["optimizer"] for row in ranking]
     mine = {name: [run for run in final if run["spec"]["optimizer"] == name] for name in names}
-    carried = problem["selection"] == "validation"
-    raced = {
-        own["trials"][own["chosen"] - 1]["run"]
-        for own in race.get("tuning", {"contenders": {}})["contenders"].values()
-    }
-    return {
+
+    def bands(split: str, metric: str) -> dict[str, Any]:
+        carried = split == "test" and problem["selection"] == "validation"
+        return {
+            name: curves.band([curves.values(run, split, metric, carried) for run in runs])
+            for name, runs in mine.items()
+        }
+
+    tuning = race.get("tuning", {"contenders": {}})["contenders"].values()
+    raced = {own["trials"][own["chosen"] - 1]["run"] for own in tuning}
+    tried = [row for row in ranking if row["sensitivity"]]
+    found = {
         "metric": problem["metric"],
         "larger": problem["larger_is_better"],
         "optimizers": names,
         "order": race["spec"]["optimizers"],
         "curves": [
-            {
-                "split": split,
-                "metric": metric,
-                "bands": {
-                    name: _short(
-                        curves.band(
-                            [
-                                curves.values(run, split, metric, carried and split == "test")
-                                for run in runs
-                            ]
-                        )
-                    )
-                    for name, runs in mine.items()
-                },
-            }
-            for split, metric in curves.measured(final)
+            {"split": split, "metric": metric, "bands": bands(split, metric)}
+            for split, metric in curves.split_metrics(final)
         ],
-        "clock": {name: _short(curves.clock(runs)) for name, runs in mine.items()},
-        "best": {
-            row["optimizer"]: _short(row["sensitivity"]["expected_best"])
-            for row in race["ranking"]
-            if row["sensitivity"]
-        },
-        "runs": [_run(run, problem["metric"], run["id"] in raced) for run in race["runs"]],
+        "clock": {name: curves.clock(runs) for name, runs in mine.items()},
+        "best": {row["optimizer"]: row["sensitivity"]["expected_best"] for row in tried},
     }
+    runs = [_run(run, problem["metric"], run["id"] in raced) for run in race["runs"]]
+    return {**_short(found), "runs": runs}
 
 
 def _run(run: dict[str, Any], metric: str, chosen: bool) -> dict[str, Any]:
     """A run as the page shows it. Of a trial, test is not shown: it decided nothing."""
-    trial = run["stage"] == "tuning"
-    final = run.get("final") or {}
-    columns = [
-        [split, name, _short(curves.values(run, split, name))]
-        for split, name in curves.measured([run])
-        if not (trial and split == "test")
-    ]
-    spec = run["spec"]
+    spec, final = run["spec"], run.get("final") or {}
+    hidden = "test" if run["stage"] == "tuning" else ""
+    scores = {split: final.get(split, {}).get(metric) for split in ("validation", "test")}
+    shown = [one for one in curves.split_metrics([run]) if one[0] != hidden]
+    columns = [[*one, curves.values(run, *one)] for one in shown]
     return {
         "id": run["id"],
         "stage": run["stage"],
@@ -254,11 +225,10 @@ def _run(run: dict[str, Any], metric: str, chosen: bool) -> dict[str, Any]:
         "status": run["status"],
         "settings": spec["settings"],
         "epoch": final.get("epoch"),
-        "validation": _short(final.get("validation", {}).get(metric)),
-        "test": None if trial else _short(final.get("test", {}).get(metric)),
+        **_short(scores | {hidden: None} if hidden else scores),
         "ms": _short(run["machine"].get("ms_per_update")),
         "error": run.get("error"),
-        "columns": columns,
+        "columns": _short(columns),
     }
 
 
@@ -275,13 +245,13 @@ def _short(value: Any) -> Any:
 
 def _environment(runs: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
     """What the runs were made with; more than one value where they differ."""
-    shown = ("adamomentum", "commit", "torch", "python", "platform", "processors", "threads")
-    found: dict[str, dict[str, None]] = {}
+    found: dict[str, list[str]] = {}
     for run in runs:
-        for key in (*shown, "device"):
-            if (value := run["machine"].get(key)) is not None:
-                found.setdefault(key, {})[str(value)] = None
-    return {key: list(values) for key, values in found.items()}
+        for key in _ENVIRONMENT:
+            value = run["machine"].get(key)
+            if value is not None and str(value) not in found.setdefault(key, []):
+                found[key].append(str(value))
+    return found
 
 
 def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
@@ -294,7 +264,7 @@ def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, A
         sheets = sorted(place.glob("sheet-[0-9]*[0-9].png"))
         ends = {0, len(sheets) // 2, len(sheets) - 1}
         chosen = [sheets[i] for i in sorted(ends) if sheets] + [*place.glob("interpolation.png")]
-        made = [(_stage(file.stem), source) for file in chosen if (source := _embedded(file))]
+        made = [(_stage(file.stem), source) for file in chosen if (source := _embed(file))]
         if made:
             shown[name] = {"optimizer": name, "seed": run["spec"]["seed"], "pictures": made}
     return list(shown.values())
@@ -308,7 +278,7 @@ def _stage(stem: str) -> str:
     return f"after epoch {int(number)}" if int(number) else "before training"
 
 
-def _embedded(file: Path) -> str | None:
+def _embed(file: Path) -> str | None:
     """A picture as part of the page, a quarter of the size of its file; None if it is damaged."""
     from PIL import Image
 
@@ -321,21 +291,21 @@ def _embedded(file: Path) -> str | None:
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def _profile(races: Sequence[Race]) -> dict[str, Any] | None:
+def _profile(races: Sequence[RaceData]) -> dict[str, Any] | None:
     """Performance profiles over the workloads of one protocol and scale, if there are several.
 
     The measure is epochs to the workload's target, the mean over seeds; who misses it with one of
     them never reaches it. (Epochs and updates have the same ratios.)
     """
-    groups: dict[tuple[str, str], dict[str, Race]] = {}
+    groups: dict[tuple[str, str], dict[str, RaceData]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     # Of several races of a workload the last stays: most trials, then most seeds.
     for race in sorted(races, key=lambda race: (race["spec"]["trials"], race["spec"]["seeds"])):
         if race["workload"]["target"] is not None:
             spec = race["spec"]
+            counts[spec["protocol"], spec["scale"]] += 1
             groups.setdefault((spec["protocol"], spec["scale"]), {})[spec["workload"]] = race
-    (protocol, scale), found = max(
-        groups.items(), key=lambda item: len(item[1]), default=(("", ""), {})
-    )
+    group, found = max(groups.items(), key=lambda item: len(item[1]), default=(("", ""), {}))
     if len(found) < 2:
         return None
     measures = {
@@ -348,39 +318,26 @@ def _profile(races: Sequence[Race]) -> dict[str, Any] | None:
         for workload, race in sorted(found.items())
     }
     return {
-        "protocol": protocol,
-        "scale": scale,
+        "protocol": group[0],
+        "scale": group[1],
         "workloads": sorted(found),
-        "several": len(found)
-        < sum(
-            (race["spec"]["protocol"], race["spec"]["scale"]) == (protocol, scale)
-            and race["workload"]["target"] is not None
-            for race in races
-        ),
+        "several": len(found) < counts[group],
         **_short(asdict(profiles(measures))),
     }
 
 
-def _others(folder: Path, known: set[str]) -> list[dict[str, Any]]:
+def _count_other_runs(folder: Path, known: set[str]) -> list[dict[str, Any]]:
     """Runs of the folder that belong to none of its races, counted."""
     file = folder / "runs.sqlite"
     if not file.is_file():
         return []
+    keys = ("workload", "scale", "protocol", "optimizer", "status")
     try:
         # Where nothing may be written, SQLite cannot make the files beside it that it wants.
         mode = "mode=ro" if os.access(folder, os.W_OK) else "immutable=1"
         with contextlib.closing(sqlite3.connect(f"file:{quote(str(file))}?{mode}", uri=True)) as db:
-            rows = db.execute(
-                "SELECT id, workload, scale, protocol, optimizer, status FROM runs"
-            ).fetchall()
+            rows = db.execute(f"SELECT id, {', '.join(keys)} FROM runs").fetchall()
     except sqlite3.Error as error:
         raise LabError(f"cannot read {file} ({error}).") from error
-    counts: dict[tuple[str, ...], int] = {}
-    for name, *what in rows:
-        if name not in known:
-            counts[tuple(what)] = counts.get(tuple(what), 0) + 1
-    keys = ("workload", "scale", "protocol", "optimizer", "status")
-    return [
-        {**dict(zip(keys, what, strict=True)), "runs": count}
-        for what, count in sorted(counts.items())
-    ]
+    counts = Counter(tuple(what) for name, *what in rows if name not in known)
+    return [dict(zip(keys, what, strict=True), runs=n) for what, n in sorted(counts.items())]

@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from rich import progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from adamomentum_lab.report.terminal import settings_in_words
 
@@ -42,20 +33,20 @@ class Display:
 
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
-        self._bars: Progress | None = None
+        self._bars: progress.Progress | None = None
         if self.console.is_terminal:
-            self._bars = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=None),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeElapsedColumn(),
-                TextColumn("left"),
-                TimeRemainingColumn(elapsed_when_finished=False),
+            self._bars = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(bar_width=None),
+                progress.MofNCompleteColumn(),
+                progress.TextColumn("{task.fields[note]}"),
+                progress.TimeElapsedColumn(),
+                progress.TextColumn("left"),
+                progress.TimeRemainingColumn(elapsed_when_finished=False),
                 console=self.console,
                 expand=True,
             )
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[str, progress.TaskID] = {}
         self._total = self._done = 0
         self._heard = 0.0
 
@@ -79,7 +70,7 @@ class Display:
             self._bars.start_task(self._tasks[part])
             self._bars.update(self._tasks[part], advance=1, note=note)
 
-    def fewer(self, steps: int, part: str) -> None:
+    def drop(self, part: str, steps: int) -> None:
         """So many of a part are not to be done after all."""
         self._total -= steps
         if self._bars is not None:
@@ -107,12 +98,7 @@ class Display:
             self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bars is not None:
             self._bars.stop()
 
@@ -150,10 +136,6 @@ class RaceDisplay(Display):
         if computed and self._first_epoch is None:  # without the time that workers need to start
             self._first_epoch = time.monotonic()
         self._computed, self._left = computed, left
-
-    def on_drop(self, optimizer: str, runs: int) -> None:
-        """So many runs of a contender are not to be done after all."""
-        self.fewer(runs, optimizer)
 
     def _time_left(self) -> str:
         """For the line of a run, now and then; the first time it is a line of its own."""

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from adamomentum_lab import contenders
-from adamomentum_lab.words import counted, number, setting_order
+from adamomentum_lab.protocols import OURS
+from adamomentum_lab.words import count_noun, number, setting_order
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
 def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:
     """The lr, and what differs from the optimizer's defaults."""
     defaults = contenders.get(optimizer).defaults
-    shown = [
-        f"{name.replace('_', ' ')} {number(value)}"
-        for name, value in sorted(settings.items(), key=lambda item: setting_order(item[0]))
-        if name == "lr" or not only_changed or _differs(value, defaults.get(name))
-    ]
-    return ", ".join(shown)
+    return ", ".join(
+        f"{name.replace('_', ' ')} {number(settings[name])}"
+        for name in sorted(settings, key=setting_order)
+        if name == "lr" or not only_changed or _differs(settings[name], defaults.get(name))
+    )
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -54,15 +54,16 @@ def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
 
 def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
     """The ranking, and the settings each was raced with."""
-    from adamomentum_lab.protocols import OURS
-
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("optimizer", no_wrap=True)
-    for heading in (f"test {workload.metric}", "difference", _target(workload), "ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    lost = []
+    target = "target" if workload.target is None else f"{workload.target:g}"
+    scores = (f"test {workload.metric}", "difference", f"epochs to {target}", "ms")
+    for heading in ("", "optimizer", *scores):
+        justify: Any = "left" if heading == "optimizer" else "right"
+        table.add_column(heading, justify=justify, no_wrap=True)
+    notes = []
+    settings = Table.grid(padding=(0, 2))
     for row in rows:
+        settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
         to_target = row.epochs_to_target
         reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
         if 0 < row.reached < len(row.values):
@@ -70,31 +71,24 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
         ms = row.machine.get("ms_per_update")
         table.add_row(
             str(row.rank),
-            _in_two(row.optimizer),
+            # A long name over two lines, for the sake of the numbers beside it.
+            row.optimizer.replace("-", "-\n", 1) if len(row.optimizer) > 15 else row.optimizer,
             _plus_minus(row.score) or "-",
             _plus_minus(row.difference, sign=True),
             reached,
             f"{ms:.2f}" if ms else "-",
             style="bold" if row.difference is None and row.optimizer == OURS else None,
         )
-        rest = row.values.count(None) - row.diverged - row.failed
-        for what, count in (
-            ("diverged", row.diverged),
-            ("failed", row.failed),
-            ("ended without a score", rest),
-        ):
+        rest = row.lost - row.diverged - row.failed
+        lost = {"diverged": row.diverged, "failed": row.failed, "ended without a score": rest}
+        for what, count in lost.items():
             if count:
-                lost.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
-    lost += [
-        f"{row.optimizer}: its lr is the {row.edge} of those tried; more trials may move it."
-        for row in rows
-        if row.edge
-    ]
-    settings = Table.grid(padding=(0, 2))
+                notes.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
     for row in rows:
-        settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
-    parts: list[RenderableType] = [table, *map(Text, lost), Text("Settings"), settings]
-    return Group(*parts)
+        if row.edge:
+            of = f"{row.optimizer}: its lr is the {row.edge} of those tried"
+            notes.append(f"{of}; more trials may move it.")
+    return Group(table, *map(Text, notes), Text("Settings"), settings)
 
 
 def statements(result: Result, width: int = 80) -> str:
@@ -107,27 +101,13 @@ def statements(result: Result, width: int = 80) -> str:
         parts += ["", "What the paper's changes do"]
         for effect in result.effects:
             what = effect.what[0].upper() + effect.what[1:]
-            words = f"- {what}. {effect.comparison.sentence} {effect.caveat}"
-            parts.append(words.rstrip())
-    return "\n".join(
-        textwrap.fill(
-            part,
-            width,
-            subsequent_indent="  " if part.startswith("- ") else "",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        for part in parts
-    )
-
-
-def _in_two(name: str) -> str:
-    """A long name over two lines, for the sake of the numbers beside it."""
-    return name.replace("-", "-\n", 1) if len(name) > 15 else name
-
-
-def _target(workload: Workload) -> str:
-    return f"epochs to {workload.target:g}" if workload.target is not None else "epochs to target"
+            parts.append(f"- {what}. {effect.comparison.sentence} {effect.caveat}".rstrip())
+    wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    lines = []
+    for part in parts:
+        wrap.subsequent_indent = "  " if part.startswith("- ") else ""
+        lines.append(wrap.fill(part))
+    return "\n".join(lines)
 
 
 def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
@@ -136,13 +116,11 @@ def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
     if stored:
         finished = sum(run.status in ("done", "diverged") for run in stored)
         which = "trials" if plan.race.trials else "runs"
-        lines.append(
-            f"Of these {which}, {finished} are finished and {len(stored) - finished} begun "
-            f"already: {sum(len(run.epochs) for run in stored)} epochs."
-        )
+        done = f"{finished} are finished and {len(stored) - finished} begun already"
+        lines.append(f"Of these {which}, {done}: {sum(len(run.epochs) for run in stored)} epochs.")
     if outdated:
         lines.append(
-            f"{counted(outdated, 'stored run')} with these settings came from other code of the "
+            f"{count_noun(outdated, 'stored run')} with these settings came from other code of the "
             "workload or the optimizer, and will be repeated."
         )
     return lines
@@ -155,24 +133,18 @@ def trial_lines(plan: Plan) -> list[str]:
         defaults, space = contenders.get(name).defaults, plan.spaces[name]
         lines.append(name)
         for i, settings in enumerate(plan.trials[name] or [start], 1):
-            shown = {
-                key: value
-                for key, value in settings.items()
-                if key == "lr" or key in space or value != defaults[key]
-            }
+            keys = {"lr", *space, *(key for key in settings if settings[key] != defaults[key])}
+            shown = {key: value for key, value in settings.items() if key in keys}
             lines.append(f"  {i:>3}  {settings_in_words(shown, name, only_changed=False)}")
     return lines
 
 
 def show_race(result: Result, folder: Path) -> None:
     """Print who won, how sure that is, and where the rest is."""
-    from adamomentum_lab.protocols import OURS
-
     race, workload = result.race, result.workload
     out = Console(highlight=False)
     out.print(ranking_table(result.rows, workload))
-    words = statements(result, width=min(80, out.width))
-    out.print(f"\n{words}", markup=False)
+    out.print(f"\n{statements(result, width=min(80, out.width))}", markup=False)
     if all(value is None for row in result.rows for value in row.values):
         out.print("Look at the loss, or at smaller learning rates.")
     best = "larger" if workload.larger_is_better else "smaller"
@@ -181,10 +153,8 @@ def show_race(result: Result, folder: Path) -> None:
         "last": "at the last epoch",
         "test": "at the epoch that was best on test",
     }[workload.selection]
-    mean = (
-        f"Mean over {race.seeds} seeds ± half a 95 % t-interval" if race.seeds > 1 else "One seed"
-    )
-    words = f"\n{mean}, {reported}; {best} is better. "
+    several = f"Mean over {race.seeds} seeds ± half a 95 % t-interval"
+    words = f"\n{several if race.seeds > 1 else 'One seed'}, {reported}; {best} is better. "
     if OURS in race.optimizers and len(race.optimizers) > 1:
         words += (
             f"Differences are to {OURS}, paired by seed, and their intervals each for itself; the "

@@ -16,7 +16,7 @@ from adamomentum_lab.protocols import OURS
 from adamomentum_lab.stats.estimates import Estimate, Scores, finite, unit_of
 from adamomentum_lab.stats.sentences import of_comparison
 
-Verdict = Literal["better", "worse", "no difference detected", "not comparable"]
+ComparisonVerdict = Literal["better", "worse", "no difference detected", "not comparable"]
 
 LEVEL = 0.05
 """Chance of any false alarm in a family of comparisons."""
@@ -40,30 +40,30 @@ class Comparison:
     """Other minus base; positive is a larger metric, whether that is better or not."""
     comparisons: int
     """How many the correction is for, those without a test included."""
-    test: Literal["paired t", "sign flips"] | None
+    test: Literal["paired t", "sign flips"] | None = None
     """Which gave p. Where all differences are the same there is no t, and signs are flipped."""
-    p: float | None
+    p: float | None = None
     """Two-sided; None without a test."""
-    p_holm: float | None
+    p_holm: float | None = None
     """After Holm's correction: with 0.05 or less there is a difference."""
-    effect: float | None
+    effect: float | None = None
     """Hedges' g of the differences: their mean over their standard deviation (d_z), times the exact
     small-sample factor of Hedges 1981. None with fewer than three pairs or no variation."""
-    permutation: float | None
+    permutation: float | None = None
     """p of the exact sign-flip test of the mean, two-sided and uncorrected."""
-    permutation_holm: float | None
-    permutation_note: str | None
+    permutation_holm: float | None = None
+    permutation_note: str | None = "nothing was tested"
     """Why there is no permutation test, where there is none."""
-    missed: float | None
+    missed: float | None = None
     """The true difference that would have been seen with 80 % power by a paired t-test at 0.05 over
     the number of comparisons, if differences vary from seed to seed as they did."""
-    verdict: Verdict
+    verdict: ComparisonVerdict = "not comparable"
     """Of the other beside the base."""
-    sentence: str
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
-class Pair:
+class ScorePair:
     """Two contenders and their scores by seed."""
 
     base: str
@@ -137,12 +137,12 @@ def compare(
 
     `metric` is how sentences call it, such as "test accuracy".
     """
-    pairs = [Pair(name, other, ours, scores) for other, scores in others.items()]
+    pairs = [ScorePair(name, other, ours, scores) for other, scores in others.items()]
     return compare_pairs(pairs, metric, larger_is_better)
 
 
 def compare_pairs(
-    pairs: Sequence[Pair], metric: str, larger_is_better: bool, of: int | None = None
+    pairs: Sequence[ScorePair], metric: str, larger_is_better: bool, of: int | None = None
 ) -> list[Comparison]:
     """Every pair, with Holm's correction over them all, or over `of`, if they were chosen of more
     by what they scored.
@@ -151,41 +151,34 @@ def compare_pairs(
     from the runs.
     """
     comparisons = max(len(pairs), of or 0)
-    found = [_tested(pair, comparisons) for pair in pairs]
+    found = [_test(pair, comparisons) for pair in pairs]
     rest = [1.0] * (comparisons - len(pairs))
     adjusted = holm([1.0 if c.p is None else c.p for c in found] + rest)
     flipped = holm([1.0 if c.permutation is None else c.permutation for c in found] + rest)
     better = 1 if larger_is_better else -1
-    told = []
+    results = []
     for c, p_holm, flips, pair in zip(found, adjusted, flipped, pairs, strict=False):
         if c.p is not None:
-            verdict: Verdict = "no difference detected"
+            verdict: ComparisonVerdict = "no difference detected"
             if p_holm <= LEVEL:
                 verdict = "better" if better * (c.difference.mean or 0.0) > 0 else "worse"
             c = replace(c, p_holm=p_holm, verdict=verdict)
         if c.permutation is not None:
             c = replace(c, permutation_holm=flips)
-        lost = tuple(
-            sum(score is None for score in finite(scores))
-            for scores in (pair.base_scores, pair.other_scores)
-        )
-        sentence = of_comparison(c, metric, len(pair.base_scores), lost[0], lost[1])
-        told.append(replace(c, sentence=sentence))
-    return told
+        lost = [finite(scores).count(None) for scores in (pair.base_scores, pair.other_scores)]
+        sentence = of_comparison(c, metric, len(pair.base_scores), *lost)
+        results.append(replace(c, sentence=sentence))
+    return results
 
 
-def _tested(pair: Pair, comparisons: int) -> Comparison:
+def _test(pair: ScorePair, comparisons: int) -> Comparison:
     """A pair before the correction, and before it is put into words."""
-    if len(pair.base_scores) != len(pair.other_scores):
-        raise ValueError(
-            f"{pair.base} has {len(pair.base_scores)} seeds and {pair.other} "
-            f"{len(pair.other_scores)}; both need the same."
-        )
-    both = [
-        (a, b)
-        for a, b in zip(finite(pair.base_scores), finite(pair.other_scores), strict=True)
-        if a is not None and b is not None
-    ]
+    seeds, others = len(pair.base_scores), len(pair.other_scores)
+    if seeds != others:
+        differ = f"{pair.base} has {seeds} seeds and {pair.other} {others}"
+        raise ValueError(f"{differ}; both need the same.")
+    scores = zip(finite(pair.base_scores), finite(pair.other_scores), strict=True)
+    both = [(a, b) for a, b in scores if a is not None and b is not None]
     unit = unit_of(value for two in both for value in two)
     differences = [b / unit - a / unit for a, b in both]
     n = len(differences)
@@ -201,18 +194,8 @@ def _tested(pair: Pair, comparisons: int) -> Comparison:
         n=n,
         difference=_in_units(Estimate.of(differences), unit, same),
         comparisons=comparisons,
-        test=None,
-        p=None,
-        p_holm=None,
-        effect=None,
-        permutation=None,
-        permutation_holm=None,
-        permutation_note="nothing was tested",
-        missed=None,
-        verdict="not comparable",
-        sentence="",
     )
-    if n < 2 or n < len(pair.base_scores):
+    if n < 2 or n < seeds:
         # Runs are not lost by chance: those that are left flatter whoever lost them.
         return compared
     flips, note = _permutation(differences, comparisons)

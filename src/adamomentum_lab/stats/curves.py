@@ -8,11 +8,11 @@ from typing import Any
 
 from adamomentum_lab.stats.estimates import Estimate
 
-Run = dict[str, Any]
+RunData = dict[str, Any]
 Values = list[float | None]
 
 
-def measured(runs: Sequence[Run]) -> list[tuple[str, str]]:
+def split_metrics(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     """The splits and metrics that were recorded, in the order of their first appearance."""
     found = {
         (split, metric): None
@@ -25,7 +25,7 @@ def measured(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return list(found)
 
 
-def values(run: Run, split: str, metric: str, carried: bool = False) -> Values:
+def values(run: RunData, split: str, metric: str, carried: bool = False) -> Values:
     """One value for each epoch of a run, None where there is none.
 
     With `carried`, an epoch that did not read the split has the last value before it: under `fair`,
@@ -45,18 +45,18 @@ def band(columns: Sequence[Values]) -> dict[str, Values]:
     It ends where the first run does: a mean over those that are left would improve by losing the
     others.
     """
-    mean, low, high = list[float | None](), list[float | None](), list[float | None]()
+    found: dict[str, Values] = {"mean": [], "low": [], "high": []}
     for now in zip(*columns, strict=False):
         known = [value for value in now if value is not None]
-        estimate = Estimate.of(known) if len(known) == len(now) else Estimate.of([])
-        half = estimate.half
-        mean.append(estimate.mean)
-        low.append(None if half is None or estimate.mean is None else estimate.mean - half)
-        high.append(None if half is None or estimate.mean is None else estimate.mean + half)
-    return {"mean": mean, "low": low, "high": high}
+        estimate = Estimate.of(known if len(known) == len(now) else [])
+        mean, half = estimate.mean, estimate.half
+        found["mean"].append(mean)
+        found["low"].append(None if half is None or mean is None else mean - half)
+        found["high"].append(None if half is None or mean is None else mean + half)
+    return found
 
 
-def clock(runs: Sequence[Run]) -> list[float]:
+def clock(runs: Sequence[RunData]) -> list[float]:
     """Seconds of training until the end of each epoch, the mean over runs."""
     times = [list(accumulate(run["machine"].get("epoch_seconds", ()))) for run in runs]
     return [sum(now) / len(now) for now in zip(*times, strict=False)]

@@ -43,7 +43,8 @@ class Estimate:
         mean = statistics.fmean(values)
         # statistics.stdev computes with fractions: ten times as long, for the last digit.
         variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-        return cls(unit * mean, unit * t_quantile(n - 1) * math.sqrt(variance / n), n)
+        half = t_quantile(n - 1) * math.sqrt(variance / n)
+        return cls(unit * mean, unit * half, n)
 
 
 def t_quantile(freedom: int) -> float:

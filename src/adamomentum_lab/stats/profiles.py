@@ -56,27 +56,21 @@ def profiles(
     None, NaN and infinity are never. Only optimizers that were raced on all workloads are compared,
     and the best is the best of these. AlgoPerf: arXiv 2306.07179, section 4.
     """
-    grid = list(taus or [1 + i * (TAU_MAX - 1) / 120 for i in range(121)])
+    if taus is None:
+        taus = [1 + i * (TAU_MAX - 1) / 120 for i in range(121)]
+    grid = list(taus)
     raced = {name: None for by_name in measures.values() for name in by_name}  # in their order
     shared = [name for name in raced if all(name in by_name for by_name in measures.values())]
     ratios: dict[str, dict[str, float | None]] = {}
     for workload, by_name in measures.items():
-        took = dict(zip(shared, finite([by_name[name] for name in shared]), strict=True))
-        reached = [value for value in took.values() if value is not None]
-        if any(value <= 0 for value in reached):
+        took = finite([by_name[name] for name in shared])
+        best = min((value for value in took if value is not None), default=math.nan)
+        if best <= 0:
             raise ValueError(f"what an optimizer took on {workload} must be above 0.")
-        best = min(reached, default=math.nan)
-        ratios[workload] = {
-            name: None if value is None else value / best for name, value in took.items()
-        }
-    by_optimizer = {
-        name: [
-            math.inf if ratio is None else ratio
-            for of_workload in ratios.values()
-            for ratio in [of_workload[name]]
-        ]
-        for name in shared
-    }
+        shares = [None if value is None else value / best for value in took]
+        ratios[workload] = dict(zip(shared, shares, strict=True))
+    every = ratios.values()
+    by_optimizer = {n: [math.inf if (r := its[n]) is None else r for its in every] for n in shared}
     count = max(1, len(measures))
     return Profiles(
         taus=grid,
@@ -89,10 +83,6 @@ def profiles(
             for name, mine in by_optimizer.items()
         },
         ratios=ratios,
-        unreached=[
-            workload
-            for workload, of_workload in ratios.items()
-            if all(ratio is None for ratio in of_workload.values())
-        ],
+        unreached=[name for name, its in ratios.items() if all(r is None for r in its.values())],
         left_out=[name for name in raced if name not in shared],
     )

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from adamomentum_lab.adversarial import Adversarial, Networks
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.selection import Record
+from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.loop import Loop
 
 LOST = 1e-3
@@ -41,9 +41,8 @@ class AdversarialLoop(Loop):
         networks = {}
         for name, network in model.named_children():
             optimizer = build(network.parameters())
-            both = self._with_optimizer(self.fabric.setup_module(network), optimizer)
-            networks[name], wrapped = both
-            optimizers.append(wrapped)
+            networks[name] = self.fabric.setup_module(network)
+            optimizers.append(self._wrap_optimizer(optimizer))
         self.networks = Networks(**networks)
         self._generator_optimizer, self._discriminator_optimizer = optimizers
         self.average: nn.Module | None = None
@@ -56,10 +55,10 @@ class AdversarialLoop(Loop):
 
     def _train_mode(self) -> None:
         if self._start is None:
-            with torch.no_grad(), self._evaluated() as generator:
+            with torch.no_grad(), self._evaluation() as generator:
                 split = self.data.validation or self.data.test
                 self._start = self._evaluate(generator, split)
-                self._seen(generator, 0)
+                self._draw_samples(generator, 0)
         self.networks.train()
 
     def _step(self, batch: Any) -> Tensor:
@@ -74,21 +73,11 @@ class AdversarialLoop(Loop):
             for part in workload.parts(batch)
         ]
         discriminator.requires_grad_(False)  # spares a third of the way back through it
-        loss = self._minimise(
-            lambda: workload.loss(networks, batch), generator, self._generator_optimizer
-        )
+        g_optimizer = self._generator_optimizer
+        loss = self._minimise(lambda: workload.loss(networks, batch), generator, g_optimizer)
         discriminator.requires_grad_(True)
         self._follow()
         return torch.stack([loss, torch.stack(d_losses).mean()])
-
-    def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
-        optimizer.zero_grad()
-        loss = loss_of()
-        self.fabric.backward(loss)
-        if self.workload.clip is not None:
-            self._clip(network, optimizer)
-        optimizer.step()
-        return loss.detach()
 
     def _follow(self) -> None:
         """Move the average: until its beginning it is the generator itself."""
@@ -108,18 +97,18 @@ class AdversarialLoop(Loop):
                 buffer.copy_(value)
 
     @contextlib.contextmanager
-    def _evaluated(self) -> Iterator[Any]:
+    def _evaluation(self) -> Iterator[Any]:
         generator = self.networks.generator if self.average is None else self.average
         yield generator.eval()
 
-    def _look(self, model: Any, record: Record) -> None:
+    def _look(self, model: Any, record: EpochRecord) -> None:
         if record["epoch"] == 1 and self._start is not None:
             record["start"] = self._start
         train = record["train"]
-        train["spread"] = self._seen(model, record["epoch"])
+        train["spread"] = self._draw_samples(model, record["epoch"])
         train["collapsed"] = float(train["d_loss"] < LOST or not train["spread"] >= ALIKE)
 
-    def _seen(self, generator: Any, epoch: int) -> float:
+    def _draw_samples(self, generator: Any, epoch: int) -> float:
         """Put a sheet of samples into the run's folder; how far they differ."""
         samples = self.workload.samples(generator)
         if self._folder is not None:

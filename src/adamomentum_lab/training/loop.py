@@ -17,20 +17,18 @@ from torch.optim import Optimizer
 
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.schedules import Moment, Schedule
-from adamomentum_lab.selection import Record, select_epoch
+from adamomentum_lab.selection import EpochRecord, select_epoch
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.plain import Plain
+from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.workload import Workload
-
-Status = Literal["done", "diverged", "stopped"]
 
 
 @dataclass
 class Outcome:
     """How a run ended, and all that was measured on the way."""
 
-    status: Status
-    epochs: list[Record] = field(default_factory=list)
+    status: Literal["done", "diverged", "stopped"]
+    epochs: list[EpochRecord] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     """Of each epoch, training alone."""
     updates: int = 0
@@ -54,7 +52,7 @@ def _seed(device: torch.device, seed: int) -> None:
         torch.get_device_module(device).manual_seed(seed)
 
 
-def shown_in(folder: Path, epoch: int) -> Path:
+def shown_file(folder: Path, epoch: int) -> Path:
     """What Workload.show returned after an epoch, in the folder of a run."""
     return folder / f"shown-{epoch}.txt"
 
@@ -81,7 +79,7 @@ class Loop(ABC):
         fabric: Any = None,
         checkpoints: Checkpoints | None = None,
         checkpoint_seconds: float = 15.0,
-        on_epoch: Callable[[Record, float], None] = lambda *_: None,
+        on_epoch: Callable[[EpochRecord, float], None] = lambda *_: None,
         on_update: Callable[[Moment], None] = lambda *_: None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -89,27 +87,25 @@ class Loop(ABC):
         self.schedule = schedule or workload.schedule
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
-        self.fabric: Any = fabric or Plain()
+        self.fabric: Any = fabric or SingleCpu()
         _seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
-        self.data = workload.splits()
+        self.data, name = workload.splits(), type(workload).__name__
         if self.data.validation is None and workload.selection == "validation":
-            raise LabError(
-                f"data() of {type(workload).__name__} gives no validation examples, by which the "
-                "protocol 'fair' chooses."
-            )
-        for name, split in vars(self.data).items():
-            if isinstance(split, tuple) and len({len(tensor) for tensor in split}) > 1:
-                sizes = " and ".join(str(len(tensor)) for tensor in split)
-                raise LabError(
-                    f"the {name} examples of {type(workload).__name__} differ in number: {sizes}."
-                )
-        self._precision = None if isinstance(self.fabric, Plain) else self.fabric.strategy.precision
+            what = f"data() of {name} gives no validation examples"
+            raise LabError(f"{what}, by which the protocol 'fair' chooses.")
+        for split, tensors in vars(self.data).items():
+            sizes = [str(len(tensor)) for tensor in tensors] if isinstance(tensors, tuple) else []
+            if len(set(sizes)) > 1:
+                many = " and ".join(sizes)
+                raise LabError(f"the {split} examples of {name} differ in number: {many}.")
+        alone = isinstance(self.fabric, SingleCpu)
+        self._precision = None if alone else fabric.strategy.precision
         self.epochs = workload.epochs[workload.scale]
         self.per_epoch = workload.updates(self.data.train)
         _seed(self.fabric.device, seed_for(seed))
         model = workload.model()
         if not isinstance(model, nn.Module):
-            raise LabError(f"model() of {type(workload).__name__} returns {model!r}, no network.")
+            raise LabError(f"model() of {name} returns {model!r}, no network.")
         self._optimizers: list[tuple[Optimizer, list[float]]] = []  # with the lr each began with
         self._set_up(model, build)
         self.outcome = Outcome("stopped")
@@ -130,7 +126,7 @@ class Loop(ABC):
         """Before the updates of an epoch."""
 
     @abstractmethod
-    def _evaluated(self) -> contextlib.AbstractContextManager[Any]:
+    def _evaluation(self) -> contextlib.AbstractContextManager[Any]:
         """With the network as it is evaluated."""
 
     @abstractmethod
@@ -141,11 +137,11 @@ class Loop(ABC):
     def _load_states(self, state: dict[str, Any]) -> None:
         """The inverse of `_states`."""
 
-    def _with_optimizer(self, network: Any, optimizer: Optimizer) -> tuple[Any, Any]:
-        """Both as they are to be called."""
-        groups = [float(group["lr"]) for group in optimizer.param_groups]
-        self._optimizers.append((optimizer, groups))
-        return network, self.fabric.setup_optimizers(optimizer)
+    def _wrap_optimizer(self, optimizer: Optimizer) -> Any:
+        """As it is to be called."""
+        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        self._optimizers.append((optimizer, rates))
+        return self.fabric.setup_optimizers(optimizer)
 
     def run(self, epochs: int | None = None) -> Outcome:
         """Train up to so many epochs, from the last checkpoint if there is one."""
@@ -171,15 +167,12 @@ class Loop(ABC):
         if self._update == 0:
             workload.state = None
         order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
-        batches = workload.batches(
-            self.data.train, order, rank, fabric.world_size, skip=self._update
-        )
+        world = fabric.world_size
+        batches = workload.batches(self.data.train, order, rank, world, skip=self._update)
         here = fabric.device.type == "cpu"
         patience = 1 if here else 50  # asking a GPU makes it wait
-        history = tuple(
-            record.get(workload.selection, {}).get(workload.metric, math.nan)
-            for record in self.outcome.epochs
-        )
+        scores = [record.get(workload.selection, {}) for record in self.outcome.epochs]
+        history = tuple(of_epoch.get(workload.metric, math.nan) for of_epoch in scores)
         self._train_mode()
         while True:
             started = time.perf_counter()
@@ -206,7 +199,8 @@ class Loop(ABC):
             self.on_update(now)
             # Several processes must agree, and do at the end of an epoch.
             if alone and self._update % patience == 0 and not math.isfinite(float(loss.sum())):
-                return self._diverged()
+                self.outcome.status = "diverged"
+                return False
             if alone and self.stopped():
                 return False
             if alone and time.monotonic() - self._saved_at >= self.checkpoint_seconds:
@@ -215,7 +209,8 @@ class Loop(ABC):
         sums = torch.as_tensor(reduced).view(-1).tolist()
         means = {name: total / self._update for name, total in zip(self.losses, sums, strict=True)}
         if not all(map(math.isfinite, means.values())):
-            return self._diverged()
+            self.outcome.status = "diverged"
+            return False
         self._finish_epoch(means)
         late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
         stop = self.stopped()
@@ -225,29 +220,30 @@ class Loop(ABC):
             self._save()
         return not stop
 
-    def _clip(self, network: Any, optimizer: Any) -> None:
-        """To the workload's norm. Gradients that are no numbers stay so: the loss will tell."""
-        self.fabric.clip_gradients(
-            network, optimizer, max_norm=self.workload.clip, error_if_nonfinite=False
-        )
-
-    def _diverged(self) -> bool:
-        self.outcome.status = "diverged"
-        return False
+    def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
+        """A step of an optimizer. Gradients that are no numbers stay so: the loss will tell."""
+        optimizer.zero_grad()
+        loss = loss_of()
+        self.fabric.backward(loss)
+        if (norm := self.workload.clip) is not None:
+            self.fabric.clip_gradients(network, optimizer, max_norm=norm, error_if_nonfinite=False)
+        optimizer.step()
+        return loss.detach()
 
     def _finish_epoch(self, losses: dict[str, float]) -> None:
-        record: Record = {"epoch": self._epoch + 1, "train": losses}
-        with torch.no_grad(), self._evaluated() as model:
+        record: EpochRecord = {"epoch": self._epoch + 1, "train": losses}
+
+        def is_best() -> bool:
+            return select_epoch([*self.outcome.epochs, record], self.workload) is record
+
+        with torch.no_grad(), self._evaluation() as model:
             if self.data.validation is not None:
                 record["validation"] = self._evaluate(model, self.data.validation)
             # Under `fair`, test is read only where validation would have chosen.
-            if (
-                self.workload.selection != "validation"
-                or select_epoch([*self.outcome.epochs, record], self.workload) is record
-            ):
+            if self.workload.selection != "validation" or is_best():
                 record["test"] = self._evaluate(model, self.data.test)
             self._look(model, record)
-            if select_epoch([*self.outcome.epochs, record], self.workload) is record:
+            if is_best():
                 self._show(model, record["epoch"])
         self.outcome.epochs.append(record)
         self.outcome.seconds.append(self._clock)
@@ -255,30 +251,29 @@ class Loop(ABC):
         self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
         self.on_epoch(record, self.outcome.seconds[-1])
 
-    def _look(self, model: Any, record: Record) -> None:
+    def _look(self, model: Any, record: EpochRecord) -> None:
         """What else there is to see after an epoch; may add to its record."""
         del model, record
 
     @property
     def _folder(self) -> Path | None:
         """Of the run, where this process may write to it."""
-        mine = self.checkpoints is not None and self.fabric.is_global_zero
-        return self.checkpoints.last.parent if self.checkpoints is not None and mine else None
+        if self.checkpoints is None or not self.fabric.is_global_zero:
+            return None
+        return self.checkpoints.last.parent
 
     def _show(self, model: Any, epoch: int) -> None:
         folder = self._folder
         if folder is None or self.sharded:
             return
         if words := self.workload.show(model, self.data, folder):
-            shown_in(folder, epoch).write_text(words, encoding="utf-8")
+            shown_file(folder, epoch).write_text(words, encoding="utf-8")
 
     def _evaluate(self, model: Any, split: Any) -> dict[str, float]:
         scores = self.workload.evaluate(model, split)
         if self.workload.metric not in scores:
-            raise LabError(
-                f"{type(self.workload).__name__} scores {', '.join(scores)}; its metric "
-                f"{self.workload.metric!r} is not among them."
-            )
+            has = f"{type(self.workload).__name__} scores {', '.join(scores)}"
+            raise LabError(f"{has}; its metric {self.workload.metric!r} is not among them.")
         scores = {name: float(value) for name, value in scores.items()}
         return self.fabric.broadcast(scores) if self.fabric.world_size > 1 else scores
 
@@ -310,5 +305,4 @@ class Loop(ABC):
         self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
         self._loss = self.fabric.to_device(state["loss"])
         self.workload.state = self.fabric.to_device(state.get("carried"))
-        names = [field.name for field in fields(Outcome)]
-        self.outcome = Outcome(**{name: state[name] for name in names})
+        self.outcome = Outcome(**{field.name: state[field.name] for field in fields(Outcome)})

@@ -8,11 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_state_dict,
-    set_state_dict,
-)
+from torch.distributed.checkpoint import state_dict
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
@@ -31,23 +27,18 @@ class Supervised(Loop):
             name = type(self.workload).__name__
             raise LabError(f"{name} averages weights, which fsdp cannot yet.")
         self.optimizer = build(self.model.parameters())
-        self.model, self._optimizer = self._with_optimizer(self.model, self.optimizer)
+        self._optimizer = self._wrap_optimizer(self.optimizer)
         self._past: list[list[Tensor]] = []  # weights after the last epochs, where averaged
 
     def _train_mode(self) -> None:
         self.model.train()
 
     def _step(self, batch: Any) -> Tensor:
-        self._optimizer.zero_grad()
-        loss = self.workload.loss(self.model, batch)
-        self.fabric.backward(loss)
-        if self.workload.clip is not None:
-            self._clip(self.model, self._optimizer)
-        self._optimizer.step()
-        return loss.detach()
+        model = self.model
+        return self._minimise(lambda: self.workload.loss(model, batch), model, self._optimizer)
 
     @contextlib.contextmanager
-    def _evaluated(self) -> Iterator[Any]:
+    def _evaluation(self) -> Iterator[Any]:
         """With the mean of the weights after the last epochs in place of the weights."""
         self.model.eval()
         last = self.workload.averaged
@@ -68,16 +59,13 @@ class Supervised(Loop):
     def _states(self) -> dict[str, Any]:
         """Of the whole model, gathered where it is spread over processes."""
         if self.sharded:
-            options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-            model, optimizer = get_state_dict(self.model.module, self.optimizer, options=options)
+            options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
+            parts = (self.model.module, self.optimizer)
+            model, optimizer = state_dict.get_state_dict(*parts, options=options)
         else:
             model, optimizer = self.model.state_dict(), self.optimizer.state_dict()
-        return {
-            "model": model,
-            "optimizer": optimizer,
-            "sharded": self.sharded,
-            "past": self._past,
-        }
+        own = {"sharded": self.sharded, "past": self._past}
+        return {"model": model, "optimizer": optimizer, **own}
 
     def _load_states(self, state: dict[str, Any]) -> None:
         self._past = self.fabric.to_device(state.get("past", []))
@@ -87,10 +75,10 @@ class Supervised(Loop):
             return
         if not state["sharded"]:
             raise LabError("this run was begun without fsdp, and can only be continued without.")
-        set_state_dict(
+        state_dict.set_state_dict(
             self.model.module,
             self.optimizer,
             model_state_dict=state["model"],
             optim_state_dict=state["optimizer"],
-            options=StateDictOptions(full_state_dict=True),
+            options=state_dict.StateDictOptions(full_state_dict=True),
         )

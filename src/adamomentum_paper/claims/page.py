@@ -15,19 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.report.page import load
-from adamomentum_lab.words import listed
+from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
+from adamomentum_paper.claims.races import LONG, REPORT, SCALES, bearing, beyond, how, link, source
 from adamomentum_paper.claims.rules import Judged, Race, Verdict
 from adamomentum_paper.claims.statements import BEYOND, CLAIMS, PTB, THEOREMS, Claim, Theorem
-from adamomentum_paper.published import PAPER
+from adamomentum_paper.claims.wording import estimate
 
 RECORDS, PAGE = Path("results"), Path("docs/results.md")  # of the repository
-REPORT = "results/races.html"
-SCALES = ("full", "mini")  # the larger decides; smoke is for tests and bears on nothing
-LONG = "ptb_lstm1_long"
-# At mini, the data of these is not the paper's.
-OTHER_DATA = ("imagenet_resnet18", "iwslt14_transformer")
-
 
 Record = dict[str, Any]
 
@@ -107,31 +102,6 @@ beyond: the list of records names them.
 """
 
 
-def bearing(races: Sequence[Race], workload: str) -> Race | None:
-    """The race that verdicts on a workload come from: `fair` and tuned, the largest."""
-    able = [
-        race
-        for race in races
-        if race["spec"]["workload"] == workload
-        and race["spec"]["protocol"] == "fair"
-        and race["spec"]["trials"]
-        and race["spec"]["scale"] in SCALES
-        and any(row["optimizer"] == rules.OURS for row in race["ranking"])
-    ]
-    return min(
-        able,
-        key=lambda race: (SCALES.index(race["spec"]["scale"]), -len(race["runs"]), race["name"]),
-        default=None,
-    )
-
-
-def beyond(race: Race) -> bool:
-    """Whether a race is on data that are not the paper's."""
-    spec = race["spec"]
-    other = spec["workload"] in OTHER_DATA and spec["scale"] != "full"
-    return spec["workload"] not in (*PAPER, LONG) or other
-
-
 def lines_of(claim: Claim, races: Sequence[Race]) -> list[Line]:
     """One for each workload of a claim, or one for all."""
     own = [race for race in races if not beyond(race)]
@@ -142,24 +112,18 @@ def lines_of(claim: Claim, races: Sequence[Race]) -> list[Line]:
     }
     if claim.joint:
         one = rules.together(judged)
-        bear = [race for name, race in found.items() if race and _tested(judged[name])]
-        if not _tested(one):
+        if one.verdict == "not tested":
             words = (judged[name].found for name, race in found.items() if race)
             one = Judged("not tested", next(words, claim.untested))
-        source = "<br>".join(f"{race['spec']['workload']}: {_source(race)}" for race in bear)
-        return [Line(_said(claim), one, source)]
+        bear = {name: race for name, race in found.items()
+                if race and judged[name].verdict != "not tested"}  # fmt: skip
+        sources = "<br>".join(f"{name}: {source(race)}" for name, race in bear.items())
+        return [Line(_said(claim), one, sources)]
+    said = [_said(claim), *["the same"] * len(found)]
     return [
-        Line(
-            f"{'the same' if i else _said(claim)}: `{name}`",
-            judged[name],
-            _source(race) if race else "",
-        )
-        for i, (name, race) in enumerate(found.items())
+        Line(f"{text}: `{name}`", judged[name], source(race) if race else "")
+        for text, (name, race) in zip(said, found.items(), strict=False)
     ]
-
-
-def _tested(judged: Judged) -> bool:
-    return judged.verdict != "not tested"
 
 
 def _said(claim: Claim | Theorem) -> str:
@@ -170,17 +134,11 @@ def theory_lines(records: Mapping[str, Record]) -> list[Line]:
     """One for each theorem."""
     lines = []
     for one in THEOREMS:
-        record = records.get(one.record)
-        judged = rules.theory(record, one.statement) if record else None
-        lines.append(
-            Line(
-                _said(one),
-                judged or Judged("not tested", "No record yet."),
-                f"[`{one.record}`, simulated, size `{record['size']}`](guide/theory.md)"
-                if record
-                else "",
-            )
-        )
+        judged, where = Judged("not tested", "No record yet."), ""
+        if record := records.get(one.record):
+            judged = rules.theory(record, one.statement)
+            where = f"[`{one.record}`, simulated, size `{record['size']}`](guide/theory.md)"
+        lines.append(Line(_said(one), judged, where))
     return lines
 
 
@@ -235,30 +193,22 @@ def page(records: Records) -> str:
     flat = flat_line(records.landscapes)
     simulated = theory_lines(records.theory)
     counts = Counter(line.judged.verdict for line in (*trained, memory, flat, *simulated))
-    return "".join(
-        [
-            _INTRO.format(report=_report(races), scales=_scales_run(races)),
-            *(
-                f"| **{verdict}** ({counts[verdict]}) | {MEANING[verdict]} |\n"
-                for verdict in MEANING
-            ),
-            "\nIn brackets: how many of the rows on the paper's claims have it.\n",
-            _RULES,
-            "\n## Training\n\n",
-            _table([*trained, memory]),
-            "\n## Theory and toy experiments\n\n",
-            "Each by the statement that comes closest; [more](guide/theory.md) on a page.\n\n",
-            _table([*simulated, flat]),
-            "\n## What the protocol does to the ranking\n\n",
-            _protocols(races),
-            "\n## Is AdaMomentum's lead on Penn Treebank a learning-rate effect?\n\n",
-            _lr_question(races),
-            "\n## Beyond the paper\n\n",
-            _beyond(races),
-            "\n## The records\n\n",
-            _records(records),
-        ]
-    )
+    parts = [
+        _INTRO.format(report=_report(races), scales=_scales_run(races)),
+        *(f"| **{word}** ({counts[word]}) | {meaning} |\n" for word, meaning in MEANING.items()),
+        "\nIn brackets: how many of the rows on the paper's claims have it.\n",
+        _RULES,
+    ]
+    sections = {
+        "Training": _table([*trained, memory]),
+        "Theory and toy experiments": "Each by the statement that comes closest; "
+        "[more](guide/theory.md) on a page.\n\n" + _table([*simulated, flat]),
+        "What the protocol does to the ranking": _protocols(races),
+        "Is AdaMomentum's lead on Penn Treebank a learning-rate effect?": _lr_question(races),
+        "Beyond the paper": _beyond(races),
+        "The records": _records(records),
+    }
+    return "".join([*parts, *(f"\n## {title}\n\n{text}" for title, text in sections.items())])
 
 
 def _report(races: Sequence[Race]) -> str:
@@ -291,27 +241,6 @@ def _cell(text: str) -> str:
     return text
 
 
-def _how(race: Race) -> str:
-    spec = race["spec"]
-    words = f"`{spec['scale']}`, `{spec['protocol']}`, {race['workload']['epochs']} epochs"
-    tuned = f"{spec['trials']} trials" if spec["trials"] else "not tuned"
-    if spec["tune"]:  # not what the paper searched
-        tuned += f" of {listed([name.replace('_', ' ') for name in spec['tune']])}"
-    words = f"{words}, {tuned}{' with halving' if spec['halving'] else ''}, {spec['seeds']} seeds"
-    metric, paper = race["workload"]["metric"], PAPER.get(spec["workload"])
-    if paper is None or paper.metric == metric:
-        return words
-    return f"{words}; {metric}, where the paper has {paper.metric}"
-
-
-def _link(race: Race, words: str = "") -> str:
-    return f"[{words or race['name']}]({REPORT}#race-{race['name']})"
-
-
-def _source(race: Race) -> str:
-    return _link(race, _how(race))
-
-
 def _protocols(races: Sequence[Race]) -> str:
     """The rankings side by side, where a workload was raced under several protocols."""
     by_problem: dict[tuple[str, str], dict[str, Race]] = {}
@@ -328,11 +257,10 @@ def _protocols(races: Sequence[Race]) -> str:
         both = [found[name] for name in names]
         metric = both[0]["workload"]["metric"]
         parts += [f"### {workload}, {scale}\n\n", f"Test {metric}, best first.\n\n"]
-        parts.append("| | " + " | ".join(f"{_link(race)}" for race in both) + " |\n")
-        parts.append("| --- |" + " --- |" * len(both) + "\n")
+        rows = [["|", *map(link, both)], ["| ---"] + ["---"] * len(both)]
         for i in range(max(len(race["ranking"]) for race in both)):
-            cells = [_ranked(race, i) for race in both]
-            parts.append(f"| {i + 1} | " + " | ".join(cells) + " |\n")
+            rows.append([f"| {i + 1}", *(_ranked(race, i) for race in both)])
+        parts += [" | ".join(row) + " |\n" for row in rows]
         parts += [f"\n- `{race['spec']['protocol']}`: {race['headline']}" for race in both]
         parts.append("\n\n")
     if not parts:
@@ -353,7 +281,7 @@ def _ranked(race: Race, i: int) -> str:
     row = race["ranking"][i]
     name = f"**{row['optimizer']}**" if row["optimizer"] == rules.OURS else row["optimizer"]
     lost = row["values"].count(None)
-    return f"{name} {rules.estimate(row['score'])}{f', {lost} lost' if lost else ''}"
+    return f"{name} {estimate(row['score'])}{f', {lost} lost' if lost else ''}"
 
 
 def _lr_question(races: Sequence[Race]) -> str:
@@ -378,28 +306,25 @@ def _lr_question(races: Sequence[Race]) -> str:
         return text + "Not tested yet.\n"
     for race, (answer, sentences) in asked:
         rates = ", ".join(
-            f"{row['optimizer']} {row['settings']['lr']:g}{_edge(row)}"
+            f"{row['optimizer']} {row['settings']['lr']:g}"
+            + (f" (the {row['edge']} tried)" if row["edge"] else "")
             for row in race["ranking"]
             if row["optimizer"] in ("adam", "adam-translated", rules.OURS)
         )
-        text += f"**{race['spec']['workload']}**, {_how(race)} ({_link(race)}). {answer}\n\n"
-        about = [  # what else differs
+        text += f"**{race['spec']['workload']}**, {how(race)} ({link(race)}). {answer}\n\n"
+        sentences += [  # what else differs
             one["caveat"]
             for one in race["effects"]
             if one["comparison"]["base"] == "adam-translated" and one["caveat"]
         ]
-        about += [
-            f"With decoupled weight decay Adam, as adamw, reaches {rules.estimate(row['score'])}: "
+        sentences += [
+            f"With decoupled weight decay Adam, as adamw, reaches {estimate(row['score'])}: "
             + row["comparison"]["sentence"]
             for row in race["ranking"]
             if row["optimizer"] == "adamw"
         ]
-        text += "".join(f"- {said}\n" for said in (*sentences, *about)) + f"- lr: {rates}.\n\n"
+        text += "".join(f"- {said}\n" for said in (*sentences, f"lr: {rates}.")) + "\n"
     return text.rstrip("\n") + "\n"
-
-
-def _edge(row: dict[str, Any]) -> str:
-    return f" (the {row['edge']} tried)" if row["edge"] else ""
 
 
 def _beyond(races: Sequence[Race]) -> str:
@@ -412,7 +337,7 @@ def _beyond(races: Sequence[Race]) -> str:
     if not found:
         return text + "Not tested yet.\n"
     for race in found:
-        lines = [Line(says, rule(race), _source(race)) for says, rule in BEYOND]
+        lines = [Line(says, rule(race), source(race)) for says, rule in BEYOND]
         text += f"### {race['spec']['workload']}\n\n{race['workload']['about']} {race['headline']}"
         text += "\n\n" + _table(lines, "question") + "\n"
     return text.rstrip("\n") + "\n"
@@ -429,10 +354,10 @@ def _records(records: Records) -> str:
         machine = race["machine"]
         versions = f"torch {machine['torch']}, adamomentum {machine['adamomentum']}"
         told = [
-            f"{_link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
+            f"{link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
             *race.get("caveats", ()),
             *(
-                f"at the {edge} lr tried: {listed(there)}"
+                f"at the {edge} lr tried: {join_words(there)}"
                 for edge in ("largest", "smallest")
                 if (there := [row["optimizer"] for row in race["ranking"] if row["edge"] == edge])
             ),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from scipy import special
 
 from adamomentum_lab.race.sensitivity import WITHIN
-from adamomentum_lab.stats.comparisons import LEVEL, Pair, compare, compare_pairs, holm
-from adamomentum_lab.words import amount, counted, listed
+from adamomentum_lab.stats.comparisons import LEVEL, ScorePair, compare, compare_pairs, holm
+from adamomentum_lab.words import count_noun, join_words
+from adamomentum_paper.claims.wording import estimate, gap, interval, lead, reason, undetected
 
 Race = dict[str, Any]
 Verdict = Literal["seen", "seen in part", "not seen", "undecided", "not tested"]
@@ -57,7 +58,7 @@ def as_good_as(race: Race, name: str, margin: float = MARGIN) -> Judged:
     scores += f"{race['workload']['metric']}. "
     mean, half = c["difference"]["mean"], c["difference"]["half"]
     if c["verdict"] == "not comparable" or half is None:
-        return Judged("undecided", f"{scores}They cannot be compared: {_why(c)}.")
+        return Judged("undecided", f"{scores}They cannot be compared: {reason(c)}.")
     sign = 1 if race["workload"]["larger_is_better"] else -1
     lag = sign * mean + half  # how far ahead of ours the other may be
     words = f"{scores}{name} minus {OURS}: {interval(mean, half)}"
@@ -78,19 +79,20 @@ def least_varied(race: Race, names: Sequence[str]) -> Judged:
     spreads = {name: _spread(rows[name]["values"]) for name in (OURS, *raced)}
     words = ", ".join(f"{name} {_spread_text(spread)}" for name, spread in spreads.items())
     ps = [_pitman_morgan(rows[OURS]["values"], rows[name]["values"]) for name in raced]
-    less: list[str] = []
-    more: list[str] = []
+    found: dict[bool, list[str]] = {True: [], False: []}  # whether ours varies less
     for name, p in zip(raced, holm([1.0 if p is None else p for p in ps]), strict=True):
         mine, its = spreads[OURS], spreads[name]
         if p <= LEVEL and mine is not None and its is not None:
-            (less if mine < its else more).append(name)
-    told = f"Standard deviations over seeds: {words}. Detected as smaller than of "
-    told += f"{listed(less) or 'none'}, as larger than of {listed(more) or 'none'}."
-    if more:
-        return Judged("not seen", told)
-    if len(less) == len(names):
-        return Judged("seen", told)
-    return Judged("seen in part" if less else "undecided", told)
+            found[mine < its].append(name)
+    less, more = found[True], found[False]
+    verdict: Verdict = "seen in part" if less else "undecided"
+    if more or len(less) == len(names):
+        verdict = "not seen" if more else "seen"
+    return Judged(
+        verdict,
+        f"Standard deviations over seeds: {words}. Detected as smaller than of "
+        f"{join_words(less) or 'none'}, as larger than of {join_words(more) or 'none'}.",
+    )
 
 
 def faster_than(race: Race, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
@@ -119,7 +121,7 @@ def faster_than(race: Race, names: Sequence[str], most: Sequence[str] = ()) -> J
     verdict, words = _beside(found, named, "Faster", "Slower")
     if most and verdict != "not tested":
         verdict = _than_most(found, names, most)
-    told = f"{OURS} {mean} {what}, reached by {reached} of {counted(len(mine), 'run')}."
+    told = f"{OURS} {mean} {what}, reached by {reached} of {count_noun(len(mine), 'run')}."
     return Judged(verdict, f"{told} {words}")
 
 
@@ -160,7 +162,7 @@ def default_works(race: Race) -> Judged:
     near = abs(score - best) <= WITHIN * abs(best)
     return Judged(
         "seen" if near else "not seen",
-        f"Default {score:.4g}, best of {counted(len(own['trials']), 'trial')} {best:.4g} "
+        f"Default {score:.4g}, best of {count_noun(len(own['trials']), 'trial')} {best:.4g} "
         f"validation {problem['metric']}, one seed.",
     )
 
@@ -181,11 +183,11 @@ def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
     middle = statistics.median(others)
     words = (
         f"Decades of lr within {WITHIN:.0%} of the best of all: {OURS} {mine:.1f}, median of "
-        f"{len(others)} others {middle:.1f}, most {max(others):.1f}; one seed"
+        f"{len(others)} others {middle:.1f}, most {max(others):.1f}; one seed."
     )
     if abs(mine - middle) < STEP:
-        return Judged("undecided", f"{words}.")
-    return Judged("seen" if mine > middle else "not seen", f"{words}.")
+        return Judged("undecided", words)
+    return Judged("seen" if mine > middle else "not seen", words)
 
 
 def _none_good(sensitivity: dict[str, Any]) -> bool:
@@ -195,13 +197,12 @@ def _none_good(sensitivity: dict[str, Any]) -> bool:
 
 def effect(race: Race, before: str, after: str) -> Judged:
     """Whether a change of the paper helps, by the contenders without it and with it."""
+    verdicts: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
     for one in race.get("effects", ()):
         c = one["comparison"]
         if (c["base"], c["other"]) == (before, after):
-            verdict: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
-            return Judged(
-                verdict.get(c["verdict"], "undecided"), f"{c['sentence']} {one['caveat']}".strip()
-            )
+            words = f"{c['sentence']} {one['caveat']}".strip()
+            return Judged(verdicts.get(c["verdict"], "undecided"), words)
     return Judged("not tested", f"{before} was not raced beside {after}.")
 
 
@@ -230,20 +231,17 @@ def memory(state: dict[str, float]) -> Judged:
 
 def together(judged: dict[str, Judged]) -> Judged:
     """One verdict over several workloads. Only what is seen on all is seen."""
-    verdicts = {name: one.verdict for name, one in judged.items()}
-    tested = [verdict for verdict in verdicts.values() if verdict != "not tested"]
-    words = [f"{name}: {one.found}" for name, one in judged.items() if one.verdict != "not tested"]
-    missing = [name for name, verdict in verdicts.items() if verdict == "not tested"]
-    if not tested:
+    missing = [name for name, one in judged.items() if one.verdict == "not tested"]
+    words = [f"{name}: {one.found}" for name, one in judged.items() if name not in missing]
+    if not words:
         return Judged("not tested", "")
     if missing:
-        words.append(f"Not tested: {listed(missing)}.")
-    told = " ".join(words)
-    if set(verdicts.values()) == {"seen"}:
-        return Judged("seen", told)
-    if "seen" in tested or "seen in part" in tested:
-        return Judged("seen in part", told)
-    return Judged("not seen" if "not seen" in tested else "undecided", told)
+        words.append(f"Not tested: {join_words(missing)}.")
+    verdicts = {one.verdict for one in judged.values()}
+    verdict: Verdict = "not seen" if "not seen" in verdicts else "undecided"
+    if verdicts & {"seen", "seen in part"}:
+        verdict = "seen" if verdicts == {"seen"} else "seen in part"
+    return Judged(verdict, " ".join(words))
 
 
 def lr_effect(race: Race) -> tuple[str, list[str]] | None:
@@ -256,7 +254,7 @@ def lr_effect(race: Race) -> tuple[str, list[str]] | None:
     if not rows.keys() >= {"adam", "adam-translated", OURS}:
         return None
     two = (("adam", OURS), ("adam", "adam-translated"), ("adam-translated", OURS))
-    pairs = [Pair(a, b, rows[a], rows[b]) for a, b in two]
+    pairs = [ScorePair(a, b, rows[a], rows[b]) for a, b in two]
     problem = race["workload"]
     found = compare_pairs(pairs, f"test {problem['metric']}", problem["larger_is_better"])
     lead, longer, more = (c.verdict for c in found)
@@ -295,13 +293,13 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
         return Judged("not tested", f"{OURS} and {name} were not compared.")
     loss = found.pop("loss")
     words = [
-        f"{record['measures'][measure]} {_gap(one['difference'])} ({one['verdict']})"
+        f"{record['measures'][measure]} {gap(one['difference'])} ({one['verdict']})"
         for measure, one in found.items()
     ]
     seeds = loss["difference"]["n"]
     told = (
-        f"{OURS} minus {name}, {counted(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
-        f"solutions: {_gap(loss['difference'])} ({loss['verdict']})."
+        f"{OURS} minus {name}, {count_noun(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
+        f"solutions: {gap(loss['difference'])} ({loss['verdict']})."
     )
     verdicts = {one["verdict"] for one in found.values()}
     if "sharper" in verdicts:
@@ -313,85 +311,30 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
     return Judged("seen in part" if "flatter" in verdicts else "undecided", told)
 
 
-def _gap(value: dict[str, Any]) -> str:
-    if value["mean"] is None or value["half"] is None:
-        return "no interval"
-    return interval(value["mean"], value["half"])
-
-
-def estimate(value: dict[str, Any]) -> str:
-    """Such as `97.32 ± 0.21 (n = 5)`."""
-    if value["mean"] is None:
-        return "no score"
-    half = value["half"]
-    text = amount(value["mean"], half)
-    return f"{text} ± {amount(half, half)} (n = {value['n']})" if half is not None else text
-
-
-def interval(mean: float, half: float) -> str:
-    """Such as `-0.10 (-0.43 to 0.23)`."""
-    low, high = amount(mean - half, half), amount(mean + half, half)
-    return f"{amount(mean, half)} ({low} to {high})"
-
-
 def _beside(
-    found: Iterable[dict[str, Any]], names: Sequence[str], more: str = "Better", less: str = "Worse"
+    found: Sequence[dict[str, Any]], names: Sequence[str], more: str = "Better", less: str = "Worse"
 ) -> tuple[Verdict, str]:
     """One verdict on being better than all of them, and a sentence for each outcome."""
-    by_verdict: dict[str, list[dict[str, Any]]] = {}
-    for c in found:
-        by_verdict.setdefault(c["verdict"], []).append(c)
-    worse, better = by_verdict.get("worse", []), by_verdict.get("better", [])
-    same, lost = by_verdict.get("no difference detected", []), by_verdict.get("not comparable", [])
-    raced = [c["other"] for c in (*worse, *better, *same, *lost)]
-    missing = [name for name in names if name not in raced]
-    if not raced:
-        return "not tested", f"Not raced: {listed(missing)}."
-    words = []
-    if worse:
-        words.append(f"{more} than {listed([_by(c) for c in worse])}.")
-    if better:
-        words.append(f"{less} than {listed([_by(c) for c in better])}.")
-    if same:
-        told = listed([_undetected(c) for c in same])
-        words.append(f"No difference detected to {told}.")
-    if lost:
-        words.append("; ".join(f"{c['other']} cannot be compared: {_why(c)}" for c in lost) + ".")
-    if missing:
-        words.append(f"Not raced: {listed(missing)}.")
-    text = " ".join(words)
+    worse, better, same, lost = (
+        [c for c in found if c["verdict"] == verdict]
+        for verdict in ("worse", "better", "no difference detected", "not comparable")
+    )
+    missing = set(names) - {c["other"] for c in found}
+    outcomes = {
+        f"{more} than ": join_words([lead(c) for c in worse]),
+        f"{less} than ": join_words([lead(c) for c in better]),
+        "No difference detected to ": join_words([undetected(c) for c in same]),
+        "": "; ".join(f"{c['other']} cannot be compared: {reason(c)}" for c in lost),
+        "Not raced: ": join_words([name for name in names if name in missing]),
+    }
+    text = " ".join(f"{words}{who}." for words, who in outcomes.items() if who)
+    if not found:
+        return "not tested", text
     if better:
         return "not seen", text
     if worse:
         return "seen" if len(worse) == len(names) else "seen in part", text
     return "undecided", text
-
-
-def _by(c: dict[str, Any]) -> str:
-    """Such as `adam by 0.52 (0.20 to 0.84)`."""
-    mean, half = c["difference"]["mean"], c["difference"]["half"]
-    if not half:
-        return f"{c['other']} by {abs(mean):.3g}"
-    low, high = sorted([abs(mean - half), abs(mean + half)])
-    return (
-        f"{c['other']} by {amount(abs(mean), half)} ({amount(low, half)} to {amount(high, half)})"
-    )
-
-
-def _undetected(c: dict[str, Any]) -> str:
-    """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
-    mean, half, missed = c["difference"]["mean"], c["difference"]["half"], c["missed"]
-    if not half:
-        return f"{c['other']} ({mean:.3g} with every seed)"
-    could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
-    return f"{c['other']} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
-
-
-def _why(c: dict[str, Any]) -> str:
-    if c["n"] == 1 and "one seed" in c["sentence"]:
-        return "one seed"
-    same = c["test"] == "sign flips"
-    return "every seed has the same difference" if same else "runs were lost"
 
 
 def _row(race: Race, name: str) -> dict[str, Any] | None:

@@ -39,12 +39,12 @@ class LearntBPE:
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
-        self._tokenizer.train_from_iterator(map(_spaced, sentences), trainer)
+        self._tokenizer.train_from_iterator(map(_add_space, sentences), trainer)
         self.size = SPECIAL + self._tokenizer.get_vocab_size()
 
     def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
         """The tokens of each sentence."""
-        encoded = self._tokenizer.encode_batch([_spaced(sentence) for sentence in sentences])
+        encoded = self._tokenizer.encode_batch([_add_space(sentence) for sentence in sentences])
         return [[SPECIAL + i for i in one.ids] for one in encoded]
 
     def sentence(self, numbers: Sequence[int]) -> str:
@@ -53,7 +53,7 @@ class LearntBPE:
         return str(self._tokenizer.decode(ids)).removeprefix(" ")
 
 
-def _spaced(sentence: str) -> str:
+def _add_space(sentence: str) -> str:
     """Its first word as any other: pieces begin with the space before them."""
     return f" {sentence}"
 
@@ -79,12 +79,12 @@ class Merges:
 
     def _word(self, word: str) -> list[str]:
         if word not in self._known:
-            pieces = self._merged([*word[:-1], word[-1] + _END])
+            pieces = self._merge([*word[:-1], word[-1] + _END])
             pieces[-1] = pieces[-1].removesuffix(_END)
             self._known[word] = [*(piece + _JOINT for piece in pieces[:-1]), pieces[-1]]
         return self._known[word]
 
-    def _merged(self, pieces: list[str]) -> list[str]:
+    def _merge(self, pieces: list[str]) -> list[str]:
         """All of the pair that was learnt first, again and again."""
         while True:
             pairs = [pair for pair in itertools.pairwise(pieces) if pair in self._rank]

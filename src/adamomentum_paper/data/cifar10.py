@@ -67,9 +67,8 @@ def cifar10(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
         parts = [_python(checked(place / n, PYTHON_MD5[n], source), n) for n in names]
     else:
         parts = [_binary(checked(place / f"{n}.bin", BINARY_MD5[n], source)) for n in names]
-    images = np.concatenate([images for images, _ in parts])
-    labels = np.concatenate([labels for _, labels in parts])
-    return torch.from_numpy(images), torch.from_numpy(labels)
+    images, labels = (torch.from_numpy(np.concatenate(some)) for some in zip(*parts, strict=True))
+    return images, labels
 
 
 def _binary(content: bytes) -> tuple[Any, Any]:

@@ -60,12 +60,12 @@ def fetch(
         return Path(words)
     if not dataset.downloads:
         raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
-    with _translate_errors(work), _locked(work, dataset.name):
+    with _translate_errors(work), _lock(work, dataset.name):
         # Another process may have ended just now.
         lacking = dataset.downloads if dataset.state()[0] != "complete" else ()
         for download in lacking:
             if not _there(dataset, download, folder):
-                archive = _downloaded(download, work, base, on_bytes, say, pause)
+                archive = _download(download, work, base, on_bytes, say, pause)
                 _unpacked(archive, download.into, work / "unpacked", folder)
                 archive.unlink()
         shutil.rmtree(work)
@@ -77,12 +77,12 @@ def fetch(
 
 def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
     """Whether the one file that a download brings is in its place, whole."""
-    for layout in dataset.layouts:
-        for name, digest in layout.files.items():
-            if download.into == f"{layout.folder}/{name}":
-                file = folder / download.into
-                return file.is_file() and digest_of(file, digest) == digest
-    return False
+    file = folder / download.into
+    return file.is_file() and any(
+        download.into == f"{layout.folder}/{name}" and digest_of(file, digest) == digest
+        for layout in dataset.layouts
+        for name, digest in layout.files.items()
+    )
 
 
 @contextlib.contextmanager
@@ -103,13 +103,13 @@ def _translate_errors(work: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(work: Path, name: str) -> Iterator[None]:
+def _lock(work: Path, name: str) -> Iterator[None]:
     with locked(work.parent / f"{name}.lock", f"another process is downloading {name}."):
         work.mkdir(exist_ok=True)  # one that has just ended has removed it
         yield
 
 
-def _downloaded(
+def _download(
     download: Download,
     work: Path,
     base: str | None,
@@ -244,6 +244,7 @@ def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:
 
 def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
     """Places below the data folder, and what belongs there."""
+    inside = f"{into}/" if into else ""
     if archive.name.endswith((".tar.gz", ".tgz", ".tar")):
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -252,14 +253,13 @@ def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None:
                     raise LabError(f"{archive} holds {member.name}, which is no plain file.")
-                yield f"{into}/{member.name}" if into else member.name, content
+                yield inside + member.name, content
     elif archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as packed:
             for entry in packed.infolist():
                 if not entry.is_dir():
-                    name = entry.filename
                     with packed.open(entry) as content:
-                        yield f"{into}/{name}" if into else name, content
+                        yield inside + entry.filename, content
     elif archive.suffix == ".gz" and not into.endswith(".gz"):
         with gzip.open(archive) as plain:
             yield into, cast(IO[bytes], plain)

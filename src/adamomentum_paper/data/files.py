@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from adamomentum_lab.errors import LabError
@@ -31,6 +33,17 @@ def hash_like(digest: str) -> str:
     return {32: "md5", 64: "sha256"}[len(digest)]
 
 
+@contextlib.contextmanager
+def translate_errors(source: str) -> Iterator[None]:
+    """A folder or file that is not there, or cannot be read, in one sentence."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise LabError(f"{error.filename} is missing: {source}") from error
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be read ({error.strerror}).") from error
+
+
 def checked(file: Path, digest: str, source: str) -> bytes:
     """The content of a file, which must have this digest.
 
@@ -39,12 +52,8 @@ def checked(file: Path, digest: str, source: str) -> bytes:
         digest: its md5 or sha256, as its publisher states it.
         source: what to say about where to get it.
     """
-    try:
+    with translate_errors(source):
         content = file.read_bytes()
-    except FileNotFoundError as error:
-        raise LabError(f"{file} is missing: {source}") from error
-    except OSError as error:
-        raise LabError(f"{file} cannot be read ({error.strerror}).") from error
     found = hashlib.new(hash_like(digest), content).hexdigest()
     if found != digest:
         raise LabError(

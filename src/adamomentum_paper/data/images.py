@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from collections.abc import Iterable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -15,31 +15,19 @@ from torch.utils.data import DataLoader, Dataset
 
 from adamomentum_lab.errors import LabError
 from adamomentum_paper.data.augmentation import boxes
+from adamomentum_paper.data.files import translate_errors
 from adamomentum_paper.data.sets import IMAGE_SUFFIXES
 
 RESIZE = 256 / 224  # at evaluation: shorter side to size * RESIZE, then the middle
 
 
-@contextlib.contextmanager
-def translate_errors(source: str) -> Iterator[None]:
-    """A folder or file that is not there, or cannot be read, in one sentence."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise LabError(f"{error.filename} is missing: {source}") from error
-    except OSError as error:
-        raise LabError(f"{error.filename} cannot be read ({error.strerror}).") from error
-
-
 def image_tree(folder: Path, source: str) -> tuple[list[Path], Tensor]:
     """The images below a folder and their labels: the number of their class, sorted by name."""
     with translate_errors(source):
-        classes = sorted(path for path in folder.iterdir() if path.is_dir())
+        classes = {path: [*path.rglob("*")] for path in sorted(folder.iterdir()) if path.is_dir()}
     files: list[Path] = []
     labels: list[int] = []
-    for label, path in enumerate(classes):
-        with translate_errors(source):
-            inside = list(path.rglob("*"))
+    for label, (path, inside) in enumerate(classes.items()):
         found = sorted(file for file in inside if file.suffix.lower() in IMAGE_SUFFIXES)
         if not found:
             raise LabError(f"{path} holds no image ({', '.join(IMAGE_SUFFIXES)}): {source}")
@@ -148,6 +136,8 @@ def stream(
         multiprocessing_context="spawn" if workers else None,
         prefetch_factor=4 if workers else None,
     )
+    if workers:
+        resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
     # Ctrl-C is for this process; workers inherit what is blocked.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -23,15 +23,12 @@ class Subwords(Protocol):
     @property
     def size(self) -> int:
         """Of the vocabulary, with the special tokens."""
-        ...
 
     def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
         """The tokens of each sentence, without END."""
-        ...
 
     def sentence(self, numbers: Sequence[int]) -> str:
         """The text of some tokens."""
-        ...
 
 
 @dataclass(frozen=True)

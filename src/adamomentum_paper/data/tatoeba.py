@@ -53,11 +53,9 @@ def divided(text: Text, train: float, held_out: float) -> tuple[Text, Text, Text
     """
     places = [_place(target) for target in text.target]
     order = sorted(range(len(text)), key=lambda i: (places[i], text.source[i]))
-    bounds = (1.0 - train, 0.0, held_out, 2 * held_out)
-    train_ids = [i for i in order if places[i] >= bounds[0]]
-    seen = {text.source[i] for i in train_ids}
-    parts = [train_ids]
-    for low, high in ((bounds[1], bounds[2]), (bounds[2], bounds[3])):
+    parts = [[i for i in order if places[i] >= 1.0 - train]]
+    seen = {text.source[i] for i in parts[0]}
+    for low, high in ((0.0, held_out), (held_out, 2 * held_out)):
         parts.append([i for i in order if low <= places[i] < high and text.source[i] not in seen])
     one, two, three = (
         Text([text.source[i] for i in part], [text.target[i] for i in part]) for part in parts

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.files import root
-from adamomentum_paper.data.images import all_decoded, image_tree, translate_errors
+from adamomentum_paper.data.files import root, translate_errors
+from adamomentum_paper.data.images import all_decoded, image_tree
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
 CLASSES, TRAIN, VAL = 20, 500, 50  # classes read, and images of each
@@ -64,10 +64,8 @@ def _official(folder: Path, train: bool) -> tuple[list[Path], Tensor]:
         if train:
             files = [sorted((folder / "train" / name / "images").iterdir()) for name in classes]
         else:
-            lines = (
-                (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8").splitlines()
-            )
-            named = sorted((*line.split("\t"), "", "")[:2] for line in lines)
+            text = (folder / "val" / "val_annotations.txt").read_text(encoding="utf-8")
+            named = sorted((*line.split("\t"), "", "")[:2] for line in text.splitlines())
             files = [
                 [folder / "val" / "images" / file for file, its in named if its == name]
                 for name in classes

@@ -6,14 +6,15 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import torch
 from scipy import stats
 
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.report.terminal import settings_in_words
 from adamomentum_lab.protocols import OURS
+from adamomentum_lab.report.terminal import settings_in_words
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.training.loop import seed_for
 from adamomentum_lab.workload import Workload
@@ -93,12 +94,9 @@ def measure(
     )
     top = top_eigenvalue(hessian, hessian.size, chance(1), steps=sampling.steps)
     scale = spread(around.centre)
-    ordinary = trace(hessian, hessian.size, chance(2), probes=sampling.probes)
-    normalised = trace(
-        lambda vectors: scale * hessian(scale * vectors),
-        hessian.size,
-        chance(2),
-        probes=sampling.probes,
+    ordinary, normalised = (
+        trace(product_with, hessian.size, chance(2), probes=sampling.probes)
+        for product_with in (hessian, lambda vectors: scale * hessian(scale * vectors))
     )
     half = by_radius[_RINGS // 2 - 1]
     return {
@@ -110,10 +108,10 @@ def measure(
         "parameters": hessian.size,
         "loss": around.at(),
         "measures": {
-            "rise": _measured(half.mean, half.half),
-            "eigenvalue": {**_measured(top.value, top.error), "steps": top.steps},
-            "trace": _measured(ordinary.mean, ordinary.half),
-            "normalised": _measured(normalised.mean, normalised.half),
+            "rise": _with_error(half.mean, half.half),
+            "eigenvalue": {**_with_error(top.value, top.error), "steps": top.steps},
+            "trace": _with_error(ordinary.mean, ordinary.half),
+            "normalised": _with_error(normalised.mean, normalised.half),
         },
         "rises": {
             "radii": sampling.radii,
@@ -125,38 +123,34 @@ def measure(
     }
 
 
-def _measured(value: float | None, error: float | None) -> dict[str, Any]:
+def _with_error(value: float | None, error: float | None) -> dict[str, Any]:
     return {"value": value, "error": error}
 
 
 def grouped(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Runs that differ in nothing but their seed; AdaMomentum first."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for run in sorted(runs, key=lambda run: bool(run["spec"]["optimizer"] != OURS)):
         spec = run["spec"]
         settings = settings_in_words(spec["settings"], spec["optimizer"])
-        groups.setdefault(f"{spec['optimizer']}|{settings}|{spec['precision']}", []).append(run)
-    names = [key.split("|")[0] for key in groups]
-    found = []
-    for key, members in groups.items():
-        optimizer, settings, precision = key.split("|")
+        groups.setdefault((spec["optimizer"], settings, spec["precision"]), []).append(run)
+    names = [optimizer for optimizer, _, _ in groups]
+    for members in groups.values():
         members.sort(key=lambda run: run["spec"]["seed"])
-        label = optimizer
-        if names.count(optimizer) > 1:
-            label = f"{optimizer} ({settings}, {precision})"
-        found.append(
-            {
-                "label": label,
-                "optimizer": optimizer,
-                "settings": settings,
-                "seeds": [run["spec"]["seed"] for run in members],
-                "runs": [run["id"] for run in members],
-                "loss": _over_seeds(members, "loss"),
-                "measures": {name: _over_seeds(members, name) for name in MEASURES},
-            }
-        )
-    found.sort(key=lambda group: group["optimizer"] != OURS)  # stable: else as they were named
-    return found
+    return [
+        {
+            "label": optimizer
+            if names.count(optimizer) == 1
+            else f"{optimizer} ({settings}, {precision})",
+            "optimizer": optimizer,
+            "settings": settings,
+            "seeds": [run["spec"]["seed"] for run in members],
+            "runs": [run["id"] for run in members],
+            "loss": _over_seeds(members, "loss"),
+            "measures": {name: _over_seeds(members, name) for name in MEASURES},
+        }
+        for (optimizer, settings, precision), members in groups.items()
+    ]
 
 
 def _value(run: dict[str, Any], name: str) -> float:
@@ -173,27 +167,17 @@ def compared(
 ) -> list[dict[str, Any]]:
     """The first group beside each other one, in its loss and every measure."""
     by_id = {run["id"]: run for run in runs}
-    if not groups:
-        return []
-    first, *others = groups
     found = []
-    for other in others:
-        members = [[by_id[key] for key in group["runs"]] for group in (first, other)]
-        for name in ("loss", *MEASURES):
-            a, b = (
-                {run["spec"]["seed"]: _value(run, name) for run in runs_of} for runs_of in members
-            )
-            gap, how = difference(a, b)
-            found.append(
-                {
-                    "first": first["label"],
-                    "other": other["label"],
-                    "measure": name,
-                    "difference": asdict(gap),
-                    "how": how,
-                    "verdict": verdict(gap, *(("lower", "higher") if name == "loss" else ())),
-                }
-            )
+    for other, name in product(groups[1:], ("loss", *MEASURES)):
+        a, b = (
+            {seed: _value(by_id[key], name)
+             for seed, key in zip(group["seeds"], group["runs"], strict=True)}
+            for group in (groups[0], other)
+        )  # fmt: skip
+        gap, how = difference(a, b)
+        words = verdict(gap, *(("lower", "higher") if name == "loss" else ()))
+        pair = {"first": groups[0]["label"], "other": other["label"], "measure": name}
+        found.append({**pair, "difference": asdict(gap), "how": how, "verdict": words})
     return found
 
 

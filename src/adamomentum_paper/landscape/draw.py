@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from adamomentum_lab.files import dumps, write
 from adamomentum_lab.report.html import render
+from adamomentum_lab.words import count_noun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,10 +80,8 @@ def figure(result: dict[str, Any]) -> bytes:
                 ax.set_title(f"{group['label']}, seed {run['spec']['seed']}", wrap=True)
         parts[0].colorbar(shading, ax=squares, label="loss", format="%.3g", ticks=levels[::2])
         parts[1].suptitle("The same as surfaces, the first seed of each")
-        wide = min(rows, 3)
         for i, group in enumerate(groups):
-            place = (math.ceil(rows / 3), wide, i + 1)
-            ax3 = parts[1].add_subplot(*place, projection="3d")
+            ax3 = parts[1].add_subplot(math.ceil(rows / 3), min(rows, 3), i + 1, projection="3d")
             _surface(ax3, runs[group["runs"][0]], levels, low, top)
             ax3.set_title(group["label"], wrap=True)
         _rises(parts[2].subplots(), result)
@@ -93,20 +93,18 @@ def figure(result: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _clipped(run: dict[str, Any], top: float) -> Any:
-    return np.nan_to_num(np.array(run["surface"]["loss"], dtype=float), nan=top, posinf=top).clip(
-        max=top
-    )
+def _losses(run: dict[str, Any], top: float) -> Any:
+    losses = np.array(run["surface"]["loss"], dtype=float)
+    return np.nan_to_num(losses, nan=top, posinf=top).clip(max=top)
 
 
 def _contour(ax: Axes, run: dict[str, Any], levels: Any, top: float) -> Any:
     from matplotlib.colors import BoundaryNorm
 
-    axis, losses = run["surface"]["axis"], _clipped(run, top)
+    axis, losses = run["surface"]["axis"], _losses(run, top)
     norm = BoundaryNorm(levels, 256)
     filled = ax.contourf(axis, axis, losses, levels=levels, norm=norm, cmap="cividis")
-    lines = np.ptp(losses) > 0
-    if lines:
+    if np.ptp(losses) > 0:
         ax.contour(axis, axis, losses, levels=levels[1:-1], colors="white", linewidths=0.5)
     ax.plot(0, 0, "+", color="white", markersize=8)
     ax.set_aspect("equal")
@@ -117,7 +115,7 @@ def _contour(ax: Axes, run: dict[str, Any], levels: Any, top: float) -> Any:
 def _surface(ax: Any, run: dict[str, Any], levels: Any, low: float, top: float) -> None:
     from matplotlib.colors import BoundaryNorm
 
-    axis, losses = run["surface"]["axis"], _clipped(run, top)
+    axis, losses = run["surface"]["axis"], _losses(run, top)
     x, y = np.meshgrid(axis, axis)
     ax.plot_surface(
         x, y, losses, cmap="cividis", norm=BoundaryNorm(levels, 256), rstride=1, cstride=1,
@@ -130,17 +128,20 @@ def _surface(ax: Any, run: dict[str, Any], levels: Any, low: float, top: float) 
     ax.set_box_aspect(None, zoom=0.9)
 
 
-def _rises(ax: Axes, result: dict[str, Any]) -> None:
+def _members(result: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[Any], str]]:
+    """Each group with its runs and its colour."""
     runs = {run["id"]: run for run in result["runs"]}
-    for i, group in enumerate(result["groups"]):
-        members = [runs[key]["rises"] for key in group["runs"]]
-        radii = members[0]["radii"]
-        values = np.array([member["mean"] for member in members], dtype=float)
-        colour = _COLOURS[i % len(_COLOURS)]
+    for group, colour in zip(result["groups"], itertools.cycle(_COLOURS), strict=False):
+        yield group, [runs[key] for key in group["runs"]], colour
+
+
+def _rises(ax: Axes, result: dict[str, Any]) -> None:
+    for group, runs, colour in _members(result):
+        radii = runs[0]["rises"]["radii"]
+        values = np.array([run["rises"]["mean"] for run in runs], dtype=float)
         for line in values:
             ax.plot(radii, line, color=colour, linewidth=0.8, alpha=0.6)
-        seeds = "seed" if len(members) == 1 else "seeds"
-        name = f"{group['label']} ({len(members)} {seeds})"
+        name = f"{group['label']} ({count_noun(len(runs), 'seed')})"
         ax.plot(radii, values.mean(0), color=colour, linewidth=2.2, marker="o", label=name)
     pairs = result["spec"]["directions"]
     ax.set_title(
@@ -149,7 +150,7 @@ def _rises(ax: Axes, result: dict[str, Any]) -> None:
     )
     ax.set_xlabel("distance, in parts of the length of each filter")
     ax.set_ylabel("rise of the loss")
-    if all(value > 0 for run in runs.values() for value in run["rises"]["mean"]):
+    if all(value > 0 for run in result["runs"] for value in run["rises"]["mean"]):
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter("{x:g}")
     ax.grid(alpha=0.3)
@@ -157,16 +158,12 @@ def _rises(ax: Axes, result: dict[str, Any]) -> None:
 
 
 def _dots(ax: Axes, result: dict[str, Any], name: str) -> None:
-    runs = {run["id"]: run for run in result["runs"]}
-    for i, group in enumerate(result["groups"]):
-        colour = _COLOURS[i % len(_COLOURS)]
-        measured = [runs[key]["measures"][name] for key in group["runs"]]
-        offsets = np.linspace(-0.25, 0.25, len(measured)) if len(measured) > 1 else [0.0]
-        for offset, one in zip(offsets, measured, strict=True):
-            error = one["error"] or 0.0
-            ax.errorbar(
-                i + offset, one["value"], error, fmt="o", color=colour, markersize=4, capsize=2
-            )
+    style: Any = {"fmt": "o", "markersize": 4, "capsize": 2}
+    for i, (group, runs, colour) in enumerate(_members(result)):
+        offsets = np.linspace(-0.25, 0.25, len(runs)) if len(runs) > 1 else [0.0]
+        for offset, run in zip(offsets, runs, strict=True):
+            one = run["measures"][name]
+            ax.errorbar(i + offset, one["value"], one["error"] or 0.0, color=colour, **style)
         mean = group["measures"][name]["mean"]
         if mean is not None:
             ax.hlines(mean, i - 0.35, i + 0.35, color=colour, linewidth=2)
@@ -174,9 +171,8 @@ def _dots(ax: Axes, result: dict[str, Any], name: str) -> None:
     ax.set_xlim(-0.6, len(result["groups"]) - 0.4)
     labels = [group["label"].replace(" (", "\n(") for group in result["groups"]]
     many = max(map(len, labels)) * len(labels) > 30
-    ax.set_xticks(
-        range(len(labels)), labels, rotation=30 if many else 0, ha="right" if many else "center"
-    )
+    rotation, ha = (30, "right") if many else (0, "center")
+    ax.set_xticks(range(len(labels)), labels, rotation=rotation, ha=ha)
     ax.grid(axis="y", alpha=0.3)
     if ax.get_ylim()[0] > 0:
         ax.set_ylim(bottom=0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -35,14 +34,11 @@ def spread(weights: Sequence[Tensor]) -> Tensor:
 
     With S the diagonal matrix of it, the trace of SHS is the mean curvature along directions.
     """
-    found = []
-    for weight in weights:
-        if weight.ndim > 1:
-            size = weight[0].numel()
-            found.append((_lengths(weight) / size**0.5).expand_as(weight).flatten())
-        else:
-            found.append(torch.zeros(weight.numel(), dtype=weight.dtype))
-    return torch.cat(found)
+    return torch.cat([
+        (_lengths(weight) / weight[0].numel() ** 0.5).expand_as(weight).flatten()
+        if weight.ndim > 1 else torch.zeros(weight.numel(), dtype=weight.dtype)
+        for weight in weights
+    ])  # fmt: skip
 
 
 def _lengths(weight: Tensor) -> Tensor:
@@ -64,10 +60,13 @@ class Surroundings:
 
     def at(self, *steps: tuple[float, Direction]) -> float:
         """After a step along each direction."""
-        with torch.no_grad(), self._kept():
-            for length, along in steps:
-                torch._foreach_add_(self.weights, along, alpha=length)
-            return self.loss()
+        with torch.no_grad():
+            try:
+                for length, along in steps:
+                    torch._foreach_add_(self.weights, along, alpha=length)
+                return self.loss()
+            finally:
+                torch._foreach_copy_(self.weights, self.centre)
 
     def grid(self, pair: tuple[Direction, Direction], axis: Sequence[float]) -> list[list[float]]:
         """A row for each step along the second direction, a column for each along the first."""
@@ -82,10 +81,3 @@ class Surroundings:
             - here
             for radius in radii
         ]
-
-    @contextlib.contextmanager
-    def _kept(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            torch._foreach_copy_(self.weights, self.centre)

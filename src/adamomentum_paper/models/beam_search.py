@@ -34,12 +34,7 @@ class Hypotheses:
 
 
 def beam_search(
-    step: Step,
-    limits: Tensor,
-    beam: int,
-    end: int,
-    penalty: float = 1.0,
-    least: int = 1,
+    step: Step, limits: Tensor, beam: int, end: int, penalty: float = 1.0, least: int = 1
 ) -> Hypotheses:
     """The likeliest sequences, as far as a beam finds them.
 

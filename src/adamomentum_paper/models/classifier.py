@@ -17,11 +17,8 @@ class FeatureClassifier(nn.Module):
         layers: list[nn.Module] = []
         before = channels
         for after, stride in ((width, 1), (2 * width, 2), (4 * width, 2)):
-            layers += [
-                nn.Conv2d(before, after, 3, stride, padding=1, bias=False),
-                nn.BatchNorm2d(after),
-                nn.ReLU(),
-            ]
+            convolution = nn.Conv2d(before, after, 3, stride, padding=1, bias=False)
+            layers += [convolution, nn.BatchNorm2d(after), nn.ReLU()]
             before = after
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(before, classes)

@@ -14,11 +14,15 @@ def _widths(width: int, halvings: int) -> list[int]:
     return [width << i for i in range(halvings + 1)]
 
 
+def _norm(width: int) -> nn.Module:
+    """By the batch, in evaluation too."""
+    return nn.BatchNorm2d(width, track_running_stats=False)
+
+
 class DCGANGenerator(nn.Module):
     """From `start` x `start` pixels the image is doubled so many times, to `width` channels.
 
-    The paper's: 512-256-128-64 channels on 4, 8, 16 and 32 pixels. Batch norm goes by the batch,
-    in evaluation too.
+    The paper's: 512-256-128-64 channels on 4, 8, 16 and 32 pixels.
     """
 
     def __init__(
@@ -34,15 +38,12 @@ class DCGANGenerator(nn.Module):
         layers: list[nn.Module] = [
             orthogonal(nn.Linear(latent, widths[0] * start**2)),
             nn.Unflatten(1, (widths[0], start, start)),
-            nn.BatchNorm2d(widths[0], track_running_stats=False),
+            _norm(widths[0]),
             nn.ReLU(),
         ]
         for before, after in itertools.pairwise(widths):
-            layers += [
-                orthogonal(nn.ConvTranspose2d(before, after, 4, 2, 1)),
-                nn.BatchNorm2d(after, track_running_stats=False),
-                nn.ReLU(),
-            ]
+            larger = orthogonal(nn.ConvTranspose2d(before, after, 4, 2, 1))
+            layers += [larger, _norm(after), nn.ReLU()]
         last = orthogonal(nn.Conv2d(widths[-1], channels, 3, padding=1))
         self.layers = nn.Sequential(*layers, last, nn.Tanh())
 
@@ -59,16 +60,11 @@ class DCGANDiscriminator(nn.Module):
     def __init__(self, width: int = 64, channels: int = 3, end: int = 4, halvings: int = 3) -> None:
         super().__init__()
         widths = _widths(width, halvings)
-        layers: list[nn.Module] = [
-            orthogonal(nn.Conv2d(channels, width, 3, padding=1)),
-            nn.LeakyReLU(0.2),
-        ]
+        first = orthogonal(nn.Conv2d(channels, width, 3, padding=1))
+        layers: list[nn.Module] = [first, nn.LeakyReLU(0.2)]
         for before, after in itertools.pairwise(widths):
-            layers += [
-                orthogonal(nn.Conv2d(before, after, 4, 2, 1)),
-                nn.BatchNorm2d(after, track_running_stats=False),
-                nn.LeakyReLU(0.2),
-            ]
+            smaller = orthogonal(nn.Conv2d(before, after, 4, 2, 1))
+            layers += [smaller, _norm(after), nn.LeakyReLU(0.2)]
         last = orthogonal(nn.Linear(widths[-1] * end**2, 1))
         self.layers = nn.Sequential(*layers, nn.Flatten(), last)
 

@@ -8,17 +8,19 @@ from torch import Tensor, nn
 DENSENET121 = (6, 12, 24, 16)
 
 
+def _activation(width: int) -> tuple[nn.Module, nn.Module]:
+    return nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+
+
 class DenseLayer(nn.Module):
     """A 1x1 and a 3x3 convolution, each after batch norm and ReLU; the result joins the input."""
 
     def __init__(self, before: int, growth: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.BatchNorm2d(before),
-            nn.ReLU(inplace=True),
+            *_activation(before),
             nn.Conv2d(before, 4 * growth, 1, bias=False),
-            nn.BatchNorm2d(4 * growth),
-            nn.ReLU(inplace=True),
+            *_activation(4 * growth),
             nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False),
         )
 
@@ -42,18 +44,8 @@ def densenet(
             layers.append(DenseLayer(width, growth))
             width += growth
         if i < len(blocks) - 1:
-            layers += [
-                nn.BatchNorm2d(width),
-                nn.ReLU(inplace=True),
-                nn.Conv2d(width, width // 2, 1, bias=False),
-                nn.AvgPool2d(2),
-            ]
+            half = nn.Conv2d(width, width // 2, 1, bias=False)
+            layers += [*_activation(width), half, nn.AvgPool2d(2)]
             width //= 2
-    return nn.Sequential(
-        *layers,
-        nn.BatchNorm2d(width),
-        nn.ReLU(inplace=True),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(width, classes),
-    )
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
+    return nn.Sequential(*layers, *_activation(width), *head)

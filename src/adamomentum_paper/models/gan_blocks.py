@@ -89,8 +89,8 @@ class UpBlock(nn.Module):
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         """The sum of both ways."""
         # 1x1 convolutions and copies of pixels commute; this order is the cheaper.
-        short = doubled(self.shortcut(x))
-        x = self.first(doubled(functional.relu(self.norms[0](x, condition))))
+        short = double(self.shortcut(x))
+        x = self.first(double(functional.relu(self.norms[0](x, condition))))
         result: Tensor = short + self.second(functional.relu(self.norms[1](x, condition)))
         return result
 
@@ -113,12 +113,12 @@ class DownBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The sum of both ways."""
-        short = self.shortcut(self._halved(x))
+        short = self.shortcut(self._halve(x))
         x = self.first(x if self.first_block else functional.relu(x))
-        result: Tensor = short + self._halved(self.second(functional.relu(x)))
+        result: Tensor = short + self._halve(self.second(functional.relu(x)))
         return result
 
-    def _halved(self, x: Tensor) -> Tensor:
+    def _halve(self, x: Tensor) -> Tensor:
         return functional.avg_pool2d(x, 2) if self.halve else x
 
 
@@ -147,6 +147,6 @@ class ProjectionDiscriminator(nn.Module):
         return result
 
 
-def doubled(x: Tensor) -> Tensor:
+def double(x: Tensor) -> Tensor:
     """Every pixel four times."""
     return functional.interpolate(x, scale_factor=2.0)

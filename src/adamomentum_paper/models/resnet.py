@@ -36,18 +36,17 @@ def resnet(
     The stem is a 3x3 convolution for 32x32 images; for large ones (ImageNet's) a 7x7 convolution
     and a max-pool that together quarter them.
     """
-    stem: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False)]
+    # Also made where it is not used: its random numbers come before all others.
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False)]
     if large_images:
-        stem = [nn.Conv2d(3, width, 7, 2, 3, bias=False)]
-    stem += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+        layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False)]
+    layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
     if large_images:
-        stem.append(nn.MaxPool2d(3, 2, 1))
-    layers: list[nn.Module] = []
+        layers.append(nn.MaxPool2d(3, 2, 1))
     before = width
     for stage, count in enumerate(blocks):
         for i in range(count):
             layers.append(BasicBlock(before, width << stage, 2 if stage and i == 0 else 1))
             before = width << stage
-    return nn.Sequential(
-        *stem, *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes)
-    )
+    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+    return nn.Sequential(*layers, *head)

@@ -41,7 +41,7 @@ class _Kept:
         self.own: KeysValues | None = None
         """Of the tokens so far; here each hypothesis is a sentence."""
 
-    def grown(self, new: KeysValues) -> KeysValues:
+    def grow(self, new: KeysValues) -> KeysValues:
         """With the keys and values of one more token."""
         if self.own is not None:
             new = (torch.cat([self.own[0], new[0]], 2), torch.cat([self.own[1], new[1]], 2))
@@ -165,7 +165,7 @@ class DecoderLayer(nn.Module):
             found = self.own(y, self.own.keys_values(y), causal=True)
         else:
             rows = y.flatten(0, 1).unsqueeze(1)
-            found = self.own(rows, kept.grown(self.own.keys_values(rows))).view_as(x)
+            found = self.own(rows, kept.grow(self.own.keys_values(rows))).view_as(x)
         x = x + self.dropout(found)
         x = x + self.dropout(self.cross(self.norms[1](x), cross, mask))
         added: Tensor = x + self.dropout(self.feed_forward(self.norms[2](x)))
@@ -207,16 +207,16 @@ class Transformer(nn.Module):
         layers: Any = self.decoder
         if cache is None:
             mask = self._visible(source)
-            memory = self._encoded(source, mask)
-            x = self._embedded(target, torch.arange(target.shape[1], device=target.device))
+            memory = self._encode(source, mask)
+            x = self._embed(target, torch.arange(target.shape[1], device=target.device))
             for layer in layers:
                 x = layer(x, layer.cross.keys_values(memory), mask)
         else:
             if cache.mask is None:
                 cache.mask = self._visible(source)
-                memory = self._encoded(source, cache.mask)
+                memory = self._encode(source, cache.mask)
                 cache.layers = [_Kept(layer.cross.keys_values(memory)) for layer in layers]
-            x = self._embedded(target, torch.tensor([cache.length], device=target.device))
+            x = self._embed(target, torch.tensor([cache.length], device=target.device))
             for layer, kept in zip(layers, cache.layers, strict=True):
                 x = layer(x, kept.cross, cache.mask, kept)
             cache.length += 1
@@ -225,14 +225,14 @@ class Transformer(nn.Module):
     def _visible(self, source: Tensor) -> Tensor:
         return (source != self.padding)[:, None, None, :]
 
-    def _encoded(self, source: Tensor, mask: Tensor) -> Tensor:
-        x = self._embedded(source, torch.arange(source.shape[1], device=source.device))
+    def _encode(self, source: Tensor, mask: Tensor) -> Tensor:
+        x = self._embed(source, torch.arange(source.shape[1], device=source.device))
         for layer in self.encoder:
             x = layer(x, mask)
         memory: Tensor = self.norms[0](x)
         return memory
 
-    def _embedded(self, tokens: Tensor, positions: Tensor) -> Tensor:
+    def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
         x = self.embedding(tokens)
         width = x.shape[-1]
         embedded: Tensor = self.dropout(x * math.sqrt(width) + sinusoids(positions, width).to(x))

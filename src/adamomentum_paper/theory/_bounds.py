@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 
 def lemma(beta1: float, beta2: float) -> float:
@@ -79,16 +82,16 @@ class Average:
 class Smooth:
     """The setting of the non-convex theorem, with alpha_t and 1 - beta_{1,t} of order 1/sqrt(t).
 
-    Step k, from 1, has alpha/sqrt(k) and 1 - beta_1 = share/sqrt(k). The paper's alpha_t, of the
-    step from theta_t, is that of k = t + 1, so that t can begin at 0 and alpha_T is
-    alpha/sqrt(T+1). The average is over theta_0 ... theta_T; the proof also steps from theta_T.
+    Step k, from 1, has alpha/sqrt(k) and 1 - beta_1 = 1/sqrt(k): the smallest beta_1 is 0. The
+    paper's alpha_t, of the step from theta_t, is that of k = t + 1, so that t can begin at 0 and
+    alpha_T is alpha/sqrt(T+1). The average is over theta_0 ... theta_T; the proof also steps from
+    theta_T.
     """
 
     lipschitz: float
     gradient: float  # largest |g|_inf, noise included
     eps: float
     beta2: float
-    share: float = 1.0
 
     def b_u(self, t: int) -> float:
         """Largest 1/sqrt(v_t)."""
@@ -99,20 +102,14 @@ class Smooth:
 
         The proof's is taken at its last step, T + 1.
         """
-        last = steps if printed else steps + 1
-        largest = (1 - self._least() ** last) * self.gradient
-        root = math.sqrt(largest**2 + self.eps / (1 - self.beta2))
-        rest = _partial(self.beta2, last)
+        root = math.sqrt(self.gradient**2 + self.eps / (1 - self.beta2))
+        rest = _partial(self.beta2, steps if printed else steps + 1)
         return 1 / (root * (rest if printed else math.sqrt(rest)))
-
-    def _least(self) -> float:
-        """The smallest beta_{1,t}: that of step 1."""
-        return 1 - self.share
 
     def coupled(self, steps: int, *, printed: bool = False) -> float:
         """Largest alpha with alpha_t <= (1 - beta_{1,t+1}) A: the same for every t."""
         b_l = self.b_l(steps, printed=printed)
-        return self.share * math.sqrt(b_l / (2 * self.lipschitz**2 * self.b_u(1) ** 3))
+        return math.sqrt(b_l / (2 * self.lipschitz**2 * self.b_u(1) ** 3))
 
     def curvature(self, steps: int, since: int = 1, *, printed: bool = False) -> float:
         """Largest alpha with alpha_t <= b_l/(2 L b_u^2) from step `since` on."""
@@ -143,8 +140,19 @@ class Smooth:
         q1 += math.sqrt(1 / (2 * self.lipschitz**2 * b_u * b_l)) * (variance + squared)
         power = 1 if printed_q2 else 2
         q2 = math.sqrt(2 / (self.lipschitz**power * b_u * b_l)) * variance
-        eta = self.share**2 * harmonic(steps + 1)
-        return (q1 + q2 * eta) / (alpha * math.sqrt(steps + 1))
+        return (q1 + q2 * harmonic(steps + 1)) / (alpha * math.sqrt(steps + 1))
+
+
+def horizons(most: int) -> list[int]:
+    """Four a decade from 10 on, and the last."""
+    return sorted({round(10 ** (k / 4)) for k in range(4, 99) if 10 ** (k / 4) < most} | {most})
+
+
+def rate(steps: Sequence[int], values: Sequence[float]) -> float:
+    """The exponent of such values over the last one and a half decades of steps."""
+    late = [i for i, t in enumerate(steps) if t >= steps[-1] / 30]
+    x, y = ([row[i] for i in late] for row in (steps, values))
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def harmonic(n: int) -> float:

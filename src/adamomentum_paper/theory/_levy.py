@@ -29,6 +29,14 @@ def tail(alpha: float) -> float:
     return 2 / math.pi * math.gamma(alpha) * math.sin(math.pi * alpha / 2)
 
 
+def columns(cases: Sequence[tuple[float, ...]], trajectories: int) -> list[Tensor]:
+    """Each number of the cases as a tensor (case, trajectory)."""
+    return [
+        torch.tensor(column, dtype=torch.float64)[:, None].expand(-1, trajectories).contiguous()
+        for column in zip(*cases, strict=True)
+    ]
+
+
 class Exits:
     """First exit times of many trajectories, some of which stay to the end.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adamomentum import rule
 from adamomentum_paper.theory import Numbers, Size, Tick
-from adamomentum_paper.theory._bounds import Smooth
+from adamomentum_paper.theory._bounds import Smooth, horizons
 
 Array = NDArray[np.float64]
 
@@ -70,7 +71,7 @@ def smooth(function: str, setting: Setting) -> Smooth:
 def compute(size: Size, tick: Tick) -> Numbers:
     """Many trajectories of all functions and settings at once; then short ones without noise."""
     steps, many = _SIZES[size]
-    ends = sorted({round(10 ** (k / 4)) for k in range(4, 99) if 10 ** (k / 4) < steps} | {steps})
+    ends = horizons(steps)
     alphas = [
         [s.alpha or smooth(name, s).admissible(steps) for s in SETTINGS] for name in FUNCTIONS
     ]
@@ -82,10 +83,6 @@ def compute(size: Size, tick: Tick) -> Numbers:
         for key in ("eps", "beta2", "constant")
     )
     functions = list(FUNCTIONS.values())
-    start = {
-        "gap": [float(f.value(START).sum()) for f in functions],
-        "squared": [float((f.gradient(START) ** 2).sum()) for f in functions],
-    }
     random = np.random.default_rng(1)
     total, averages, roots = np.zeros(shape[:-1]), [], []
     for t in range(steps + 1):
@@ -103,7 +100,9 @@ def compute(size: Size, tick: Tick) -> Numbers:
         if t in ends:
             roots.append(np.sqrt(v).mean((-1, -2)).tolist())
     return {
-        "steps": steps, "trajectories": many, "horizons": ends, "alphas": alphas, **start,
+        "steps": steps, "trajectories": many, "horizons": ends, "alphas": alphas,
+        "gap": [float(f.value(START).sum()) for f in functions],
+        "squared": [float((f.gradient(START) ** 2).sum()) for f in functions],
         "averages": averages, "roots": roots,
         "short": [_short(printed=True), _short(printed=False)],
         "constant_gradient": [_constant_gradient(t) for t in SHORT],
@@ -123,10 +122,7 @@ def _short(*, printed: bool) -> Numbers:
         total += g * g
         if t in SHORT:
             averages[SHORT.index(t)] = float(total[SHORT.index(t)] / (t + 1))
-        direction, m, v, _ = rule.direction(
-            g, m, v, t + 1, beta1=1 - (t + 1) ** -0.5, beta2=QUIET.beta2, eps=QUIET.eps,
-            bias_correction=False,
-        )  # fmt: skip
+        direction, m, v = _quiet_step(g, m, v, t + 1)
         theta = theta - alphas / (t + 1) ** 0.5 * direction
     gap, squared = 1 - math.cos(0.1), math.sin(0.1) ** 2
     bounds = [
@@ -136,14 +132,18 @@ def _short(*, printed: bool) -> Numbers:
     return {"alphas": alphas.tolist(), "averages": averages, "bounds": bounds}
 
 
+def _quiet_step(g: Any, m: Any, v: Any, t: int) -> Any:
+    """The direction of step t, and the averages after it."""
+    return rule.direction(
+        g, m, v, t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps, bias_correction=False
+    )[:3]
+
+
 def _constant_gradient(steps: int) -> float:
     """1/sqrt(v) after so many gradients of 1: the smallest there is."""
     m = v = 0.0
     for t in range(1, steps + 1):
-        _, m, v, _ = rule.direction(
-            1.0, m, v, t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps,
-            bias_correction=False,
-        )  # fmt: skip
+        _, m, v = _quiet_step(1.0, m, v, t)
     return float(v**-0.5)
 
 

@@ -6,20 +6,20 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import adamomentum
+from adamomentum_lab import contenders
 from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.files import dumps, make_folder, write
 from adamomentum_lab.report.html import render
 from adamomentum_paper import theory
 from adamomentum_paper.theory import Claim, Size, Tick
 
-# The numbers of a page depend on these, and on torch.
-_SOURCES = ("theory", "contenders", "models", "data")
+# The numbers of a page depend on these, the optimizers, and torch.
+_SOURCES = ("theory", "models", "data")
 
 
 def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, Any], bool]:
@@ -84,14 +84,10 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _sources() -> str:
-    lab = Path(__file__).parents[1]
-    files: Iterable[Path] = (
-        file
-        for root in (*(lab / name for name in _SOURCES), Path(adamomentum.__file__).parent)
-        for file in root.rglob("*.py")
-    )
+    roots = [Path(__file__).parents[1] / name for name in _SOURCES]
+    roots += [Path(path) for package in (adamomentum, contenders) for path in package.__path__]
     digest = hashlib.sha256()
-    for file in sorted(files):
+    for file in sorted(file for root in roots for file in root.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -11,16 +11,9 @@ import numpy as np
 
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_paper.theory import Finding, Numbers, Word
-from adamomentum_paper.theory._bounds import Average, Regret, lemma, short_lemma
-from adamomentum_paper.theory._online import (
-    ALPHAS,
-    BETA1,
-    BETA2,
-    DECAY,
-    EPS,
-    SCHEDULES,
-    STREAMS,
-)
+from adamomentum_paper.theory._bounds import Average, Regret, lemma, rate, short_lemma
+from adamomentum_paper.theory._findings import word_for
+from adamomentum_paper.theory._online import ALPHAS, BETA1, BETA2, DECAY, EPS, SCHEDULES, STREAMS
 
 FORMS = {"algorithm1": "Algorithm 1", "amsgrad": "AMSGrad form"}
 GRID_EPS = (1e-16, 1e-8, 1e-4, 1.0)
@@ -62,11 +55,6 @@ def average(case: dict[str, Any], eps: float = EPS) -> Average:
     )  # fmt: skip
 
 
-def exponent(rounds: list[int], values: list[float]) -> float:
-    """Slope in logarithms."""
-    return float(np.polyfit(np.log(rounds), np.log(values), 1)[0])
-
-
 def rates_of(numbers: Numbers, stream: str, schedule: str, alpha: float) -> dict[str, Any]:
     """Exponents of R(T)/T and of its bound over the last 1.5 decades, AMSGrad form."""
     kept = [
@@ -77,10 +65,10 @@ def rates_of(numbers: Numbers, stream: str, schedule: str, alpha: float) -> dict
     seeds = [kept[s :: numbers["seeds"]] for s in range(numbers["seeds"])]
     rounds = [case["rounds"] for case in seeds[0]]
     regret = Estimate.of(
-        [exponent(rounds, [c["regret"] / c["rounds"] for c in run]) for run in seeds
+        [rate(rounds, [c["regret"] / c["rounds"] for c in run]) for run in seeds
          if all(c["regret"] > 0 for c in run)]
     )  # fmt: skip
-    bounds = [exponent(rounds, [bound(c) / c["rounds"] for c in run]) for run in seeds]
+    bounds = [rate(rounds, [bound(c) / c["rounds"] for c in run]) for run in seeds]
     return {"regret": regret.mean, "half": regret.half, "bound": float(np.mean(bounds))}
 
 
@@ -148,13 +136,13 @@ def _monotone(numbers: Numbers) -> Finding:
         "v_t <= v_{t+1} for all t.",
         "holds" if ours == 0 else "holds only when" if theirs == 0 else "does not hold",
         f"the AMSGrad form is used: there v fell at {theirs:.0%} of steps and coordinates; in "
-        f"Algorithm 1 at {_listed(fell['algorithm1'])}. The proof needs less, (t-1) v_{{t-1}} <= "
+        f"Algorithm 1 at {_shares(fell['algorithm1'])}. The proof needs less, (t-1) v_{{t-1}} <= "
         f"t v_t, which v_t >= beta2 v_{{t-1}} ensures up to round 1/(1-beta2) = 1,000 (broken at "
-        f"{early:.0%} until then); over all rounds Algorithm 1 breaks it at {_listed(much)}.",
+        f"{early:.0%} until then); over all rounds Algorithm 1 breaks it at {_shares(much)}.",
     )
 
 
-def _listed(parts: list[float]) -> str:
+def _shares(parts: list[float]) -> str:
     return ", ".join(f"{part:.0%} ({name})" for part, name in zip(parts, STREAMS, strict=True))
 
 
@@ -169,11 +157,9 @@ def _vanishes(numbers: Numbers) -> Finding:
         for a, b in zip(cases(numbers, "algorithm1"), cases(numbers, "amsgrad"), strict=True)
         if a["rounds"] == numbers["rounds"] and b["regret"] > 0
     )
-    told = "; ".join(
+    parts = "; ".join(
         f"{name}: {ours:.2g} against {theirs:.2g}"
-        for name, ours, theirs in zip(
-            foe["settings"], last["algorithm1"], last["amsgrad"], strict=True
-        )
+        for name, ours, theirs in zip(foe["settings"], *last.values(), strict=True)
     )
     over, under = (max(map(max, foe[form]["of_bound"])) for form in FORMS)
     word: Word = "holds"
@@ -186,7 +172,7 @@ def _vanishes(numbers: Numbers) -> Finding:
         f"-theta, -theta, ... "
         f"Algorithm 1 does as badly as the worst point in {sum(stuck)} of {len(stuck)} settings; "
         f"regret after {foe['rounds'][-1]:,} rounds as a part of the worst point's, Algorithm 1 "
-        f"against AMSGrad form: {told}. In the AMSGrad form it is falling in {sum(falls)} of "
+        f"against AMSGrad form: {parts}. In the AMSGrad form it is falling in {sum(falls)} of "
         f"{len(falls)}. Algorithm 1's regret reached {over:.2g} times the theorem's bound, the "
         f"AMSGrad form's {under:.2g}. On the three other streams the regrets of both differ by at "
         f"most {near:.0%}.",
@@ -198,33 +184,29 @@ def _rate(numbers: Numbers) -> Finding:
         (stream, alpha): rates_of(numbers, stream, "decaying", alpha)
         for stream in STREAMS for alpha in ALPHAS
     }  # fmt: skip
-    known = {key: rate for key, rate in rates.items() if rate["regret"] is not None}
-    fast = [
-        key
-        for key, rate in known.items()
-        if rate["regret"] - (rate["half"] or 0) <= _allowed(numbers)
-    ]
-    word: Word = "holds only when" if fast else "does not hold"
-    word = "holds" if len(fast) == len(rates) else word
-    told = ", ".join(
-        f"{rate['regret']:.2f}±{rate['half'] or 0:.2f} ({stream}, {alpha:g})"
-        for (stream, alpha), rate in known.items()
+    known = {key: one for key, one in rates.items() if one["regret"] is not None}
+    allowed = _allowed(numbers)
+    fast = [one for one in known.values() if one["regret"] - (one["half"] or 0) <= allowed]
+    word = word_for(len(fast), len(rates))
+    exponents = ", ".join(
+        f"{one['regret']:.2f}±{one['half'] or 0:.2f} ({stream}, {alpha:g})"
+        for (stream, alpha), one in known.items()
     )
     return Finding(
         "R(T)/T falls like 1/sqrt(T), up to logarithms.",
         word,
-        f"{_if(word, 'stream and alpha get there within these rounds')}Exponents "
-        f"of R(T)/T over the last one and a half decades by stream and alpha, decaying beta1, "
-        f"AMSGrad form, with 95 % intervals over seeds: {told}. As steep as sqrt((1 + log T)/T), "
-        f"{_allowed(numbers):.2f} there, within the interval: {len(fast)} of {len(rates)}. The "
-        f"bound is so far above that the slower ones do not contradict it.",
+        f"{_if(word, 'stream and alpha get there within these rounds')}Exponents of R(T)/T over "
+        f"the last one and a half decades by stream and alpha, decaying beta1, AMSGrad form, with "
+        f"95 % intervals over seeds: {exponents}. As steep as sqrt((1 + log T)/T), {allowed:.2f} "
+        f"there, within the interval: {len(fast)} of {len(rates)}. The bound is so far above that "
+        f"the slower ones do not contradict it.",
     )
 
 
 def _allowed(numbers: Numbers) -> float:
     """Exponent of sqrt((1 + log T)/T) over the rounds of the fit."""
-    kept = [t for t in numbers["horizons"] if t >= numbers["rounds"] / 30]
-    return exponent(kept, [math.sqrt((1 + math.log(t)) / t) for t in kept])
+    rounds = numbers["horizons"]
+    return rate(rounds, [math.sqrt((1 + math.log(t)) / t) for t in rounds])
 
 
 def _implied(numbers: Numbers) -> Finding:
@@ -266,12 +248,11 @@ def _sparse(numbers: Numbers) -> Finding:
 
 def grid() -> list[tuple[int, float, float, float]]:
     """The corollary for d = G = D = 1, alpha 0.01: T, eps, as printed, as derived."""
-    cells = []
-    for eps in GRID_EPS:
-        for rounds in (100, 20_000, 10_000_000):
-            made_of = Average(rounds, 1, 0.01, BETA1, BETA2, DECAY, eps, 1.0, 1.0)
-            cells.append((rounds, eps, made_of.printed(), made_of.derived()))
-    return cells
+    made_of = [
+        Average(rounds, 1, 0.01, BETA1, BETA2, DECAY, eps, 1.0, 1.0)
+        for eps, rounds in product(GRID_EPS, (100, 20_000, 10_000_000))
+    ]
+    return [(one.rounds, one.eps, one.printed(), one.derived()) for one in made_of]
 
 
 def _corollary() -> Finding:

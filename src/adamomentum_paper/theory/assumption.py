@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -44,19 +45,18 @@ def _run(name: str, batch: int, steps: int, seed: int) -> dict[str, torch.Tensor
     random = torch.Generator().manual_seed(50 + seed)
     optimizer = contenders.get(name).build([net.weights], lr=LR, betas=(BETA1, BETA2))
     m = torch.zeros_like(net.weights)  # before a step, as in the assumption
-    noises, momenta, coordinates, products = [], [], [], []
+    found: dict[str, list[float]] = defaultdict(list)
     window = torch.zeros(2, len(m))
     for t in range(1, steps + 1):
         loss, true = net.gradient()
         gradient = net.gradient(net.batch(batch, random))[1]
         squares = torch.stack([(gradient - true) ** 2, FACTOR * m * m])
-        noise, momentum = squares.sum(1).tolist()
-        noises.append(noise)
-        momenta.append(momentum)
+        for key, side in zip(("noise", "momentum"), squares.sum(1).tolist(), strict=True):
+            found[key].append(side)
         window += squares
         if t % WINDOW == 0:
             alive = window[0] > 0  # some weights never have a gradient: their pixel is always dark
-            coordinates.append(float((window[0] <= window[1])[alive].double().mean()))
+            found["coordinates"].append(float((window[0] <= window[1])[alive].double().mean()))
             window.zero_()
         net.weights.grad = gradient
         optimizer.step()
@@ -64,13 +64,8 @@ def _run(name: str, batch: int, steps: int, seed: int) -> dict[str, torch.Tensor
         m = state["exp_avg"].clone()
         root = (state[METHODS[name]] / (1 - BETA2**t)).sqrt()
         pace = torch.where(root > 0, m / root, 0.0) / (1 - BETA1**t)
-        products.append(float(true @ pace) / (1 + loss))
-    return {
-        "noise": torch.tensor(noises, dtype=torch.float64),
-        "momentum": torch.tensor(momenta, dtype=torch.float64),
-        "coordinates": torch.tensor(coordinates, dtype=torch.float64),
-        "product": torch.tensor(products, dtype=torch.float64),
-    }
+        found["product"].append(float(true @ pace) / (1 + loss))
+    return {key: torch.tensor(values, dtype=torch.float64) for key, values in found.items()}
 
 
 def _summary(name: str, batch: int, traces: list[dict[str, torch.Tensor]]) -> Numbers:
@@ -121,14 +116,12 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
         + ", ".join(f"{r['ratio_late']:.3f}" for r in ours)
         + f" of what is needed; independent noise alone gives {PURE_NOISE:.3f}.",
     )  # fmt: skip
-    early = [run["ratio_early"] for run in ours]
     yield Finding(
         "It becomes so as the iterations go on.",
         word_for(sum(run["ratio_late"] >= max(1, run["ratio_early"]) for run in ours), len(ours)),
         "From the first 20 steps to the second half of training the ratio goes from "
         + ", ".join(
-            f"{e:.3f} to {r['ratio_late']:.3f} (batch {r['batch']})"
-            for e, r in zip(early, ours, strict=True)
+            f"{r['ratio_early']:.3f} to {r['ratio_late']:.3f} (batch {r['batch']})" for r in ours
         )
         + ".",
     )
@@ -204,8 +197,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     ratio.set(title="Right over left side of Assumption 5 (it holds above 1)", xlabel="batch")
     ratio.legend()
     shades = ("#56b4e9", "#0072b2", "#009e73", "#e69f00", "#cc79a7")
-    for (batch, run), colour in zip(ours.items(), shades,
-                                    strict=True):  # fmt: skip
+    for (batch, run), colour in zip(ours.items(), shades, strict=True):
         at = [run["stretch"] * (i + 0.5) for i in range(len(run["product_integral"]))]
         integral.plot(at, run["product_integral"], color=colour, label=f"batch {batch}")
     integral.set(title="Integral of Assumption 3, AdaMomentum", xlabel="step")
@@ -224,10 +216,7 @@ CLAIM = Claim(
     batches of four sizes. At every step the gradient over all examples was computed too: so the
     noise is known exactly, and with it both sides of Assumption 5, over all weights and for each
     one (averaged over 50 steps), and the product of Assumption 3.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     The paper names neither the data, the batch, the activation nor the lr of its Figure 2. Here:
     the digits of scikit-learn, ReLU, lr 0.001.
@@ -242,4 +231,4 @@ CLAIM = Claim(
     Assumption 3 also asks beta1 <= beta2 <= 2 beta1 and bounds on v; the former holds for the
     usual values.
     """,
-)
+)  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import torch
@@ -64,32 +64,24 @@ def compute(size: Size, tick: Tick) -> Numbers:
     return numbers
 
 
+# Neither method minds the scale of its gradients when eps is negligible: lr a at x is a times lr 1
+# at x/a, so that all cases are one parameter.
 CASES = [(lr, corner) for lr in LRS for corner in SHARPNESS]
+_LRS = torch.tensor([lr for lr, _ in CASES], dtype=torch.float64)
+_WIDTHS = torch.tensor([SHARPNESS[corner] for _, corner in CASES], dtype=torch.float64)
 
 
-def _cases() -> tuple[Tensor, Tensor]:
-    """Of each case its lr, and the width of its corner.
-
-    Neither method minds the scale of its gradients when eps is negligible: lr a at x is a times
-    lr 1 at x/a, so that all cases are one parameter.
-    """
-    lrs = torch.tensor([lr for lr, _ in CASES], dtype=torch.float64)
-    widths = torch.tensor([SHARPNESS[corner] for _, corner in CASES], dtype=torch.float64)
-    return lrs, widths
-
-
-def _same_path(b2: float, steps: int) -> list[Numbers]:
+def _same_path(b2: float, steps: int) -> Iterator[Numbers]:
     """AdaMomentum's effective step over Adam's on Adam's path, from area A to the end of C."""
-    lrs, widths = _cases()
-    scaled = nn.Parameter(torch.zeros_like(lrs))
+    scaled = nn.Parameter(torch.zeros_like(_LRS))
     pair = Pair(scaled, 1.0, (0.9, b2))
-    a, b, c, end = bounds_of(widths)
+    a, b, c, end = bounds_of(_WIDTHS)
     xs, ratios, adams = [], [], []
     for step in range(1, steps + 1):
-        x = scaled.detach() * lrs
+        x = scaled.detach() * _LRS
         if bool((x >= end).all()):
             break
-        pair.step(slope(x, widths))
+        pair.step(slope(x, _WIDTHS))
         theirs, ours = pair.squares()
         xs.append(x)
         ratios.append((theirs / ours).sqrt())
@@ -99,24 +91,19 @@ def _same_path(b2: float, steps: int) -> list[Numbers]:
     areas = [before & (path >= low) & (path < high) for low, high in ((a, b), (b, c), (c, end))]
     # In the basin, until the gradient is half as steep as the descent.
     halved = areas[2] & (path <= MINIMUM - BASIN * math.atanh(0.5))
-    found = []
     for k, (lr, corner) in enumerate(CASES):
         basin = adam[halved[:, k], k]
-        shown = [(x, r) for x, r, on in zip(
-            path[:, k].tolist(), ratio[:, k].tolist(),
-            (before & (path >= a))[:, k].tolist(), strict=True) if on]  # fmt: skip
-        found.append(
-            {
-                "lr": lr,
-                "beta2": b2,
-                "corner": corner,
-                "ratio": [_geometric_mean(ratio[area[:, k], k]) for area in areas],
-                "steps_in": [int(area[:, k].sum()) for area in areas],
-                "adam_growth": float(basin[-1] / basin[0]) if len(basin) else None,
-                "trace": shown[:: max(1, len(shown) // 300)] if corner == "middling" else [],
-            }
-        )
-    return found
+        on = before[:, k] & (path >= a)[:, k]
+        shown = list(zip(path[on, k].tolist(), ratio[on, k].tolist(), strict=True))
+        yield {
+            "lr": lr,
+            "beta2": b2,
+            "corner": corner,
+            "ratio": [_geometric_mean(ratio[area[:, k], k]) for area in areas],
+            "steps_in": [int(area[:, k].sum()) for area in areas],
+            "adam_growth": float(basin[-1] / basin[0]) if len(basin) else None,
+            "trace": shown[:: max(1, len(shown) // 300)] if corner == "middling" else [],
+        }
 
 
 def _geometric_mean(values: Tensor) -> float | None:
@@ -125,17 +112,16 @@ def _geometric_mean(values: Tensor) -> float | None:
 
 def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
     """Steps from the corner to the basin, overshoot, and steps until it stays near the minimum."""
-    lrs, widths = _cases()
-    scaled = nn.Parameter(torch.zeros_like(lrs))
+    scaled = nn.Parameter(torch.zeros_like(_LRS))
     # Adam's own place of eps, and so small that only the second moments differ.
     optimizer = contenders.get(name).build([scaled], lr=1.0, betas=(0.9, b2), eps=1e-30)
-    a, _, c, _ = bounds_of(widths)
-    entered, left, settled = (torch.full_like(lrs, math.inf) for _ in range(3))
-    furthest, stay = torch.zeros_like(lrs), torch.zeros_like(lrs)
+    a, _, c, _ = bounds_of(_WIDTHS)
+    entered, left, settled = torch.full((3, len(CASES)), math.inf, dtype=torch.float64)
+    furthest, stay = torch.zeros(2, len(CASES), dtype=torch.float64)
     for step in range(1, steps + 1):
-        scaled.grad = slope(scaled.detach() * lrs, widths)
+        scaled.grad = slope(scaled.detach() * _LRS, _WIDTHS)
         optimizer.step()
-        x = scaled.detach() * lrs
+        x = scaled.detach() * _LRS
         entered[(x >= a) & entered.isinf()] = step
         left[(x >= c) & left.isinf()] = step
         under = settled.isinf()
@@ -162,62 +148,44 @@ def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
 def judge(numbers: Numbers) -> Iterator[Finding]:
     """The three areas, and what the paper expects of them."""
     same = numbers["same_path"]
-    says = {
-        "A": "In area A, where the gradient grows, AdaMomentum keeps a larger step than Adam.",
-        "B": "In area B the two become equal.",
-        "C": "In area C, where the gradient falls, AdaMomentum's step is smaller than Adam's.",
-    }
-    right = {
-        "A": lambda ratio: ratio > 1.01,
-        "B": lambda ratio: abs(ratio - 1) <= 0.1,
-        "C": lambda ratio: ratio < 0.99,
-    }
-    for i, (area, text) in enumerate(says.items()):
-        ratios = [case["ratio"][i] for case in same if case["ratio"][i] is not None]
-        good = sum(map(right[area], ratios))
-        wrong = {(c["beta2"], c["corner"]) for c in same
-                 if c["ratio"][i] is not None and not right[area](c["ratio"][i])}  # fmt: skip
+    areas: tuple[tuple[str, Callable[[float], bool]], ...] = (
+        (
+            "In area A, where the gradient grows, AdaMomentum keeps a larger step than Adam.",
+            lambda ratio: ratio > 1.01,
+        ),
+        ("In area B the two become equal.", lambda ratio: abs(ratio - 1) <= 0.1),
+        (
+            "In area C, where the gradient falls, AdaMomentum's step is smaller than Adam's.",
+            lambda ratio: ratio < 0.99,
+        ),
+    )
+    for i, (text, right) in enumerate(areas):
+        met = [case for case in same if case["ratio"][i] is not None]
+        good = sum(right(case["ratio"][i]) for case in met)
+        wrong = {(c["beta2"], c["corner"]) for c in met if not right(c["ratio"][i])}
         but = ", ".join(f"{corner} corner at beta2 {b2:g}" for b2, corner in sorted(wrong))
         always = [b2 for b2 in BETA2S if b2 not in {b for b, _ in wrong}] if wrong else []
-        by_beta2 = "; ".join(
-            f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
-            for b2 in BETA2S
-            if (part := [c["ratio"][i] for c in same if c["beta2"] == b2 and c["ratio"][i]])
-        )
         yield Finding(
             text,
-            word_for(good, len(ratios)),
-            f"On the same path AdaMomentum's effective step over Adam's is {by_beta2}; as the "
-            f"paper says in {good} of {len(ratios)} cases"
+            word_for(good, len(met)),
+            f"On the same path AdaMomentum's effective step over Adam's is "
+            f"{_by_beta2([(c['beta2'], c['ratio'][i]) for c in met])}; as the paper says in {good} "
+            f"of {len(met)} cases"
             + (f", and not for some lr with {but}." if 0 < len(wrong) <= 3 else ".")
             + (f" All of them at beta2 {', '.join(map(str, always))}." if always else ""),
         )
-    growth = {
-        b2: [c["adam_growth"] for c in same if c["adam_growth"] and c["beta2"] == b2]
-        for b2 in BETA2S
-    }
-    every = [g for part in growth.values() for g in part]
-    fast = sum(g > 1.1 for g in every)
+    every = [(case["beta2"], case["adam_growth"]) for case in same if case["adam_growth"]]
+    fast = sum(growth > 1.1 for _, growth in every)
     yield Finding(
         "In area C Adam's step increases immediately.",
         word_for(fast, len(every)),
         "From the edge of the basin to where the gradient is half as large, Adam's effective "
-        "step grows by a factor of "
-        + "; ".join(
-            f"{min(part):.2f} to {max(part):.2f} at beta2 {b2:g}"
-            for b2, part in growth.items()
-            if part
-        )
-        + f". By more than a tenth in {fast} of {len(every)} cases.",
+        f"step grows by a factor of {_by_beta2(every)}. By more than a tenth in {fast} of "
+        f"{len(every)} cases.",
     )
     ours, theirs, control = _own_paths(numbers)
-    calmer, wilder = (
-        sum(
-            sign * (a["overshoot"] - b["overshoot"]) > 1e-9
-            for a, b in zip(ours, theirs, strict=True)
-        )
-        for sign in (-1, 1)
-    )
+    gaps = [a["overshoot"] - b["overshoot"] for a, b in zip(ours, theirs, strict=True)]
+    calmer, wilder = sum(gap < -1e-9 for gap in gaps), sum(gap > 1e-9 for gap in gaps)
     either = sum(
         max(a["overshoot"], b["overshoot"]) > 1e-9 for a, b in zip(ours, theirs, strict=True)
     )
@@ -236,6 +204,14 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
         f"sooner in {sooner} of all {len(ours)}; without its long first steps (debias_momentum)"
         f" in {kept}.",
     )  # fmt: skip
+
+
+def _by_beta2(pairs: list[tuple[float, float]]) -> str:
+    """The smallest and the largest of the values that belong to each beta2."""
+    values = {b2: [value for of, value in pairs if of == b2] for b2 in BETA2S}
+    return "; ".join(
+        f"{min(some):.2f} to {max(some):.2f} at beta2 {b2:g}" for b2, some in values.items() if some
+    )
 
 
 def _own_paths(numbers: Numbers) -> list[list[Numbers]]:
@@ -329,10 +305,7 @@ CLAIM = Claim(
     done="""Such a curve was built from its gradient, with a sharp, a middling and a gentle corner.
     Both optimizers were fed the gradients met on Adam's path, so that their effective steps compare
     like with like, for three lr and three beta2; then each went its own way.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     The paper argues by a drawing without numbers; the slopes and widths here are ours, and are in
     the source of this page.
@@ -347,4 +320,4 @@ CLAIM = Claim(
     The right part of the paper's figure, peaks and valleys around the minimum, is about noise: see
     the pages on escape and on the noise ratio.
     """,
-)
+)  # fmt: skip

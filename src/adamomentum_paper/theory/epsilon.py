@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +18,7 @@ LR, BETAS = 1e-3, (0.9, 0.999)
 EPSS = (1e-8, 1e-16)  # the ends of the range the paper names
 SIZES_OF_G = [10.0 ** (k / 2) for k in range(-40, 1)]  # constant gradients, 1e-20 to 1
 # The same second moment, eps inside and outside.
-PAIRS = {
-    "momentum": ("adamomentum", "adamomentum-outer-eps"),
-    "gradient": ("eadam", "adam"),
-}
+PAIRS = {"momentum": ("adamomentum", "adamomentum-outer-eps"), "gradient": ("eadam", "adam")}
 CURVATURE = 1.0
 REST = 1e-12  # distance that counts as rest
 # Steps with constant gradients; steps on the quadratic, replicas.
@@ -54,20 +50,20 @@ def accumulated(eps: float, steps: int, random: torch.Generator) -> float:
     """Largest relative deviation, over all steps, of v_hat - v_hat' from eps/(1-b2)."""
     # Gradients about as large as what eps adds, so that the difference has digits.
     scale = floor(eps) * torch.logspace(-2, 2, 9, dtype=torch.float64)
-    params = [nn.Parameter(torch.zeros(9, dtype=torch.float64)) for _ in range(2)]
-    optimizers = [
-        contenders.get("adamomentum").build([p], lr=LR, betas=BETAS, eps=e)
-        for p, e in zip(params, (eps, 0.0), strict=True)
-    ]
+    runs = []
+    for inside in (eps, 0.0):
+        param = nn.Parameter(torch.zeros(9, dtype=torch.float64))
+        build = contenders.get("adamomentum").build
+        runs.append((param, build([param], lr=LR, betas=BETAS, eps=inside)))
     worst = 0.0
     for t in range(1, steps + 1):
         g = scale * torch.randn(9, generator=random, dtype=torch.float64)
-        for param, optimizer in zip(params, optimizers, strict=True):
+        for param, optimizer in runs:
             param.grad = g
             optimizer.step()
         with_eps, without = (
             optimizer.state[param]["exp_avg_momentum_sq"] / (1 - BETAS[1] ** t)
-            for param, optimizer in zip(params, optimizers, strict=True)
+            for param, optimizer in runs
         )
         expected = eps / (1 - BETAS[1])
         # Where v is 10^4 times what eps adds, float64 leaves 12 digits of the difference.
@@ -119,14 +115,9 @@ def compute(size: Size, tick: Tick) -> Numbers:
     numbers["rest"] = []
     cases = list(product(PAIRS.items(), EPSS))
     for i, ((squared, (ins, out)), eps) in enumerate(cases):
-        found: dict[str, Any] = {
-            "squared": squared,
-            "eps": eps,
-            "inside": rest(ins, eps, steps, replicas),
-            "outside": rest(out, eps, steps, replicas),
-            "same_floor": rest(out, floor(eps), steps, replicas),
-        }
-        numbers["rest"].append(found)
+        places = {"inside": (ins, eps), "outside": (out, eps), "same_floor": (out, floor(eps))}
+        ends = {key: rest(*place, steps, replicas) for key, place in places.items()}
+        numbers["rest"].append({"squared": squared, "eps": eps, **ends})
         tick(0.3 + 0.7 * (i + 1) / len(cases))
     return numbers
 
@@ -201,10 +192,8 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 def _reach(case: Numbers, place: str) -> float:
     """Largest gradient up to which the limit is right within 10 %."""
     limit = case[f"{place}_limit"]
-    near = [
-        g for g, step in zip(SIZES_OF_G, case[place], strict=True) if abs(step / limit - 1) < 0.1
-    ]
-    return max(near, default=math.nan)
+    steps = zip(SIZES_OF_G, case[place], strict=True)
+    return max((g for g, step in steps if abs(step / limit - 1) < 0.1), default=math.nan)
 
 
 def tables(numbers: Numbers) -> list[Table]:
@@ -280,10 +269,7 @@ CLAIM = Claim(
     constant gradients from 1e-20 to 1, with eps inside (AdaMomentum), outside (the control
     adamomentum-outer-eps), and outside with the value that makes the smallest divisor the same.
     Then a quadratic whose noise falls with its gradient was descended with each.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     The same number for eps means different things in the two places: 1e-8 inside is a floor of
     3.2e-3, and 1e-16 inside one of 3.2e-7 (b2 = 0.999). A comparison at equal eps compares floors
@@ -295,4 +281,4 @@ CLAIM = Claim(
 
     AdaMomentum's first step is lr/(1-b1), ten times lr, wherever eps stands.
     """,
-)
+)  # fmt: skip

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice, product
-from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from adamomentum_lab import contenders
 from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
+from adamomentum_paper.theory._basins import BASINS, BETA1, BETA2, BROAD, METHODS, TAILS, run_basins
 from adamomentum_paper.theory._drawing import COLOURS
 from adamomentum_paper.theory._findings import list_findings, word_for
-from adamomentum_paper.theory._levy import Exits, exponent, stable, tail
+from adamomentum_paper.theory._levy import Exits, columns, exponent, stable, tail
 
-BETA1, BETA2 = 0.9, 0.999
 ALPHAS = (1.2, 1.5, 1.8)  # tail indices of the equation
 UPSILONS = (0.01, 0.02, 0.04, 0.08, 0.16)
 FITTED = 3  # of them, the smallest: the lemma is about small noise
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4)
 UPSILON = 0.02  # where the width varies
 STEP = 0.1  # of Euler and Maruyama
-# Of the algorithm: tail indices; h lr / sigma; half widths of basins in units of lr.
-TAILS = (1.2, 1.5, 2.0)
-CURVATURES = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
-BROAD = (0.3, 1.0, 3.0, 10.0, 30.0)
-# Basins of one height, in units of lr sigma; the curvature on the left and on the right.
-HEIGHT = 5.0
 FLAT = 0.1  # h lr / sigma up to which a basin counts as flat
 PURE_NOISE = BETA1 / (2 - BETA1) * (1 - BETA1) / (1 + BETA1)  # Assumption 5, for noise alone
-BASINS = {"sharp": (0.5, 0.5), "flat": (0.02, 0.02), "asymmetric": (0.5, 0.02)}
-METHODS = {
-    "adam": ("adam", 1.0),
-    "adamomentum": ("adamomentum", 1.0),
-    "translated": ("adamomentum", math.sqrt((1 - BETA1) / (1 + BETA1))),
-}
 LABELS = {"adam": "Adam", "adamomentum": "AdaMomentum", "translated": "AdaMomentum, lr / 4.36"}
 # Trajectories and time of the equation; trajectories and steps of the algorithm.
 _SIZES = {
@@ -57,7 +42,7 @@ def compute(size: Size, tick: Tick) -> Numbers:
     random = torch.Generator().manual_seed(4)
     numbers["scaling"] = _scaling(trajectories, time, random, lambda done: tick(0.15 * done))
     numbers["equation"] = _equation(trajectories, time, random, lambda d: tick(0.15 + 0.15 * d))
-    numbers["algorithm"] = _algorithm(
+    numbers["algorithm"] = run_basins(
         many, steps, _WARM[size], random, lambda d: tick(0.3 + 0.7 * d)
     )
     return numbers
@@ -71,16 +56,13 @@ def _scaling(trajectories: int, time: float, random: torch.Generator, tick: Tick
     """
     cases = [(a, u, 1.0) for a in ALPHAS for u in UPSILONS]
     cases += [(a, UPSILON, w) for a in ALPHAS for w in WIDTHS]
-    alpha, upsilon, width = _columns(cases, trajectories)
+    alpha, upsilon, width = columns(cases, trajectories)
     jump = upsilon * STEP ** (1 / alpha)
     theta, m = torch.zeros_like(alpha), torch.zeros_like(alpha)
     exits = Exits(alpha.shape)
     steps = round(time / STEP)
     for step in range(steps):
-        m, theta = (
-            m + STEP * BETA1 * (theta - m),
-            theta - STEP * m + jump * stable(alpha, random),
-        )
+        m, theta = (m + STEP * BETA1 * (theta - m), theta - STEP * m + jump * stable(alpha, random))
         exits.pass_time(STEP, theta.abs() < width)
         tick(step / steps)
     means = iter(exits.mean())
@@ -100,14 +82,6 @@ def _scaling(trajectories: int, time: float, random: torch.Generator, tick: Tick
     ]
 
 
-def _columns(cases: Sequence[tuple[float, ...]], trajectories: int) -> list[Tensor]:
-    """Each number of the cases as a tensor (case, trajectory)."""
-    return [
-        torch.tensor(column, dtype=torch.float64)[:, None].expand(-1, trajectories).contiguous()
-        for column in zip(*cases, strict=True)
-    ]
-
-
 def _equation(trajectories: int, time: float, random: torch.Generator, tick: Tick) -> list[Numbers]:
     """The whole equation of section 3.2, v moving too, on f = theta^2/2 with half width 1.
 
@@ -118,7 +92,7 @@ def _equation(trajectories: int, time: float, random: torch.Generator, tick: Tic
     found = []
     rates = {"as printed": (BETA1, BETA2), "the algorithm's": (1 - BETA1, 1 - BETA2)}
     for i, (name, (rate1, rate2)) in enumerate(rates.items()):
-        alpha, upsilon = _columns([(a, 0.02) for a in ALPHAS], trajectories)
+        alpha, upsilon = columns([(a, 0.02) for a in ALPHAS], trajectories)
         # The same noise for both methods.
         theta = torch.zeros(2, *alpha.shape, dtype=torch.float64)
         m, v = torch.zeros_like(theta), torch.full_like(theta, low**2)
@@ -142,57 +116,6 @@ def _equation(trajectories: int, time: float, random: torch.Generator, tick: Tic
             for j, a in enumerate(ALPHAS)
         ]
     return found
-
-
-def _algorithm(
-    many: int, steps: int, warm: int, random: torch.Generator, tick: Tick
-) -> list[Numbers]:
-    """The optimizers themselves, in units of lr and of the noise: g = h lr/sigma y + noise.
-
-    Before the clock starts, whatever leaves its basin is put back to the minimum, at rest, so that
-    the second moments are those of a long stay and the first steps, ten times lr, do not count.
-    """
-    named: list[dict[str, Any]] = []
-    for a in TAILS:
-        for name, bends in BASINS.items():
-            widths = [math.sqrt(2 * HEIGHT / h) for h in bends]
-            named.append({"basin": name, "alpha": a, "h": bends, "width": widths})
-        for h, w in product(CURVATURES, BROAD):
-            named.append({"basin": "broad", "alpha": a, "h": (h, h), "width": (w, w)})
-    cases = [(c["alpha"], *c["h"], *c["width"]) for c in named]
-    alpha, left, right, width_left, width_right = _columns(cases, many)
-    params = {key: nn.Parameter(torch.zeros_like(alpha)) for key in METHODS}
-    optimizers = {
-        key: contenders.get(name).build([params[key]], lr=lr, betas=(BETA1, BETA2), eps=1e-30)
-        for key, (name, lr) in METHODS.items()
-    }
-    exits = {key: Exits(alpha.shape) for key in METHODS}
-    squares = torch.zeros(3, *alpha.shape, dtype=torch.float64)  # noise, m, and how many
-
-    for step in range(-warm, steps):
-        noise = stable(alpha, random)
-        for key, y in params.items():
-            at = y.detach()
-            if step >= 0 and key == "adamomentum":
-                inside = exits[key].inside
-                m = optimizers[key].state[y]["exp_avg"]
-                squares += torch.stack([noise**2, m**2, torch.ones_like(m)]) * inside
-            y.grad = torch.where(at < 0, left, right) * at + noise
-            optimizers[key].step()
-            still = (y.detach() > -width_left) & (y.detach() < width_right)
-            if step >= 0:
-                exits[key].pass_time(1.0, still)
-            else:  # put back at rest what left
-                y.data.mul_(still)
-                optimizers[key].state[y]["exp_avg"].mul_(still)
-        tick((step + warm) / (steps + warm))
-    means = {key: exits[key].mean() for key in METHODS}
-    noise2, m2, count = squares.sum(-1).tolist()
-    for i, case in enumerate(named):
-        case |= {key: means[key][i] for key in METHODS}
-        # Of what the assumption compares: at least 1 means that it holds.
-        case["assumption"] = BETA1 * m2[i] / ((2 - BETA1) * noise2[i]) if count[i] else None
-    return named
 
 
 def longer(case: Numbers, ours: str = "adamomentum") -> bool | None:
@@ -263,10 +186,10 @@ def _proposition(numbers: Numbers) -> Iterator[Finding]:
             text,
             "does not hold" if not more else "holds" if not less else "holds only when",
             f"In flat and asymmetric basins (h lr / sigma at most {FLAT} on a side) it stays "
-            f"longer in {more} of {len(flat)} cases, shorter in {less}; in the others the intervals "
-            f"overlap. Assumption 5 held in {sum(c in held for c in flat)} of those with normal "
-            f"noise. It held in {len(held)} sharper basins: longer in {sharp[0]}, shorter in "
-            f"{sharp[1]} of them.",
+            f"longer in {more} of {len(flat)} cases, shorter in {less}; in the others the "
+            f"intervals overlap. Assumption 5 held in {sum(c in held for c in flat)} of those with "
+            f"normal noise. It held in {len(held)} sharper basins: longer in {sharp[0]}, shorter "
+            f"in {sharp[1]} of them.",
         )
     least = min((max(c["h"]) for c in held), default=None)
     yield Finding(
@@ -402,10 +325,7 @@ CLAIM = Claim(
     asymmetric; and a grid of curvatures and widths from noise-dominated to nearly noise-free. The
     clock starts when the averages are those of a long stay. In each case the two sides of
     Assumption 5 were measured.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     Assumption 5 asks E[noise^2] <= b1 E[m^2]/(2-b1), that is E[m^2] of at least 1.22 E[noise^2] at
     beta1 0.9. Independent noise alone gives E[m^2] = 0.053 E[noise^2]: the assumption fails there
@@ -433,4 +353,4 @@ CLAIM = Claim(
     Dividing by the root of v bounds the steps of the algorithm however large a gradient is. The
     jumps of the equation have no such bound.
     """,
-)
+)  # fmt: skip

@@ -53,39 +53,28 @@ def compute(size: Size, tick: Tick) -> Numbers:
     replicas, steps, updates, seeds = _SIZES[size]
     numbers: Numbers = {"replicas": replicas, "steps": steps, "updates": updates, "seeds": seeds}
     random = torch.Generator().manual_seed(8)
-    numbers["streams"] = _streams(replicas, steps, random, lambda done: tick(0.4 * done))
+    numbers["streams"] = list(_streams(replicas, steps, random, lambda done: tick(0.4 * done)))
     numbers["quadratics"] = _quadratics(replicas, steps, random)
     tick(0.6)
-    numbers["network"] = []
-    for i, batch in enumerate(BATCHES):
-        numbers["network"].append(_network(batch, updates, seeds))
-        tick(0.6 + 0.2 * (i + 1) / len(BATCHES))
-    numbers["advice"] = []
-    for i, batch in enumerate(BATCHES):
-        numbers["advice"].append(_advice(batch, updates, seeds))
-        tick(0.8 + 0.2 * (i + 1) / len(BATCHES))
+    for key, run, start in (("network", _network, 0.6), ("advice", _advice, 0.8)):
+        numbers[key] = []
+        for i, batch in enumerate(BATCHES):
+            numbers[key].append(run(batch, updates, seeds))
+            tick(start + 0.2 * (i + 1) / len(BATCHES))
     return numbers
 
 
-def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> list[Numbers]:
+def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> Iterator[Numbers]:
     """Gradients s + noise, independent: ratio of the mean squares, over replicas."""
     signals = torch.tensor(SIGNALS, dtype=torch.float64)[:, None].expand(-1, replicas)
-    found = []
     for i, beta1 in enumerate(BETA1S):
         pair = Pair(nn.Parameter(torch.zeros_like(signals)), 0.0, (beta1, 0.999))
         for step in range(steps):
             pair.step(signals + torch.randn(signals.shape, generator=random, dtype=torch.float64))
             tick((i + step / steps) / len(BETA1S))
         measured, half = over_replicas(*pair.squares())
-        found.append(
-            {
-                "beta1": beta1,
-                "measured": measured,
-                "half": half,
-                "predicted": [predicted(s, beta1) for s in SIGNALS],
-            }
-        )
-    return found
+        expected = [predicted(s, beta1) for s in SIGNALS]
+        yield {"beta1": beta1, "measured": measured, "half": half, "predicted": expected}
 
 
 def _quadratics(replicas: int, steps: int, random: torch.Generator) -> Numbers:
@@ -297,10 +286,7 @@ CLAIM = Claim(
     independent gradients of known mean and deviation; around the minimum of noisy quadratics; and
     along the training of a network of five layers on real images. Then the network was trained with
     AdaMomentum at Adam's lr and at the lr that lr_from_adam gives.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     This is the advice on moving from Adam: where batches are small and gradients noisy, divide the
     lr by 4.36 (adamomentum.torch.lr_from_adam); with large batches early in training divide by
@@ -318,4 +304,4 @@ CLAIM = Claim(
     The gradients of a network are not independent from step to step; the formula is a guide there,
     and the measured factors are the facts.
     """,
-)
+)  # fmt: skip

@@ -9,7 +9,8 @@ import numpy as np
 
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Table, Word
-from adamomentum_paper.theory._bounds import Smooth
+from adamomentum_paper.theory._bounds import Smooth, rate
+from adamomentum_paper.theory._findings import word_for
 from adamomentum_paper.theory._nonconvex import (
     DIMENSION,
     FUNCTIONS,
@@ -41,37 +42,27 @@ def bounds(numbers: Numbers, i: int, j: int) -> list[float]:
     ]
 
 
-def _measured(numbers: Numbers, i: int, j: int) -> list[Estimate]:
+def _means(numbers: Numbers, i: int, j: int) -> list[Estimate]:
     """Means over trajectories with 95 % intervals, by horizon."""
     return [Estimate.of(averages[i][j]) for averages in numbers["averages"]]
 
 
 def _fit(numbers: Numbers, i: int, j: int) -> Estimate:
     """Exponent over the last one and a half decades: its mean over groups of trajectories."""
-    kept = [k for k, steps in enumerate(numbers["horizons"]) if steps >= numbers["steps"] / 30]
-    steps = [numbers["horizons"][k] for k in kept]
-    slopes = []
-    for group in range(GROUPS):
-        means = [np.mean(numbers["averages"][k][i][j][group::GROUPS]) for k in kept]
-        slopes.append(_slope(steps, [float(mean) for mean in means]))
-    return Estimate.of(slopes)
+    groups = ([np.mean(a[i][j][group::GROUPS]) for a in numbers["averages"]]
+              for group in range(GROUPS))  # fmt: skip
+    return Estimate.of([rate(numbers["horizons"], means) for means in groups])
 
 
 def _allowed(numbers: Numbers) -> float:
     """The exponent of log(T)/sqrt(T) over the same steps."""
-    kept = [steps for steps in numbers["horizons"] if steps >= numbers["steps"] / 30]
-    return _slope(kept, [math.log(steps) / math.sqrt(steps) for steps in kept])
-
-
-def _slope(steps: list[int], values: list[float]) -> float:
-    return float(np.polyfit(np.log(steps), np.log(values), 1)[0])
+    steps = numbers["horizons"]
+    return rate(steps, [math.log(t) / math.sqrt(t) for t in steps])
 
 
 def _root_slope(numbers: Numbers, i: int, j: int) -> float:
     """The exponent of the mean of sqrt(v) over the same steps."""
-    kept = [k for k, steps in enumerate(numbers["horizons"]) if steps >= numbers["steps"] / 30]
-    steps = [numbers["horizons"][k] for k in kept]
-    return _slope(steps, [numbers["roots"][k][i][j] for k in kept])
+    return rate(numbers["horizons"], [roots[i][j] for roots in numbers["roots"]])
 
 
 def judge(numbers: Numbers) -> list[Finding]:
@@ -90,7 +81,7 @@ def judge(numbers: Numbers) -> list[Finding]:
 
 def _ratios(numbers: Numbers, i: int, j: int) -> list[float]:
     """Upper ends of the measured intervals, as parts of the bound, by horizon."""
-    ends = [(e.mean or 0.0) + (e.half or 0.0) for e in _measured(numbers, i, j)]
+    ends = [(e.mean or 0.0) + (e.half or 0.0) for e in _means(numbers, i, j)]
     return [end / limit for end, limit in zip(ends, bounds(numbers, i, j), strict=True)]
 
 
@@ -130,31 +121,34 @@ def _mild() -> Finding:
     )
 
 
-def _rate(numbers: Numbers) -> Finding:
+Fits = dict[tuple[int, int], Estimate]  # by function and setting
+
+
+def _fits(numbers: Numbers, settings: list[int]) -> tuple[Fits, list[tuple[int, int]], Word]:
+    """Exponents in some settings; which are as steep as log(T)/sqrt(T); whether all are."""
+    fits = {(i, j): _fit(numbers, i, j) for i in range(len(FUNCTIONS)) for j in settings}
     allowed = _allowed(numbers)
-    fits = {(i, j): _fit(numbers, i, j) for i in range(len(FUNCTIONS)) for j in ADMITTED}
     fast = [key for key, fit in fits.items() if (fit.mean or 0) - (fit.half or 0) <= allowed]
-    word: Word = "holds only when" if fast else "does not hold"
-    word = "holds" if len(fast) == len(fits) else word
+    return fits, fast, word_for(len(fast), len(fits))
+
+
+def _rate(numbers: Numbers) -> Finding:
+    fits, _, word = _fits(numbers, ADMITTED)
     return Finding(
         "With alpha_t and 1-beta_{1,t} of order 1/sqrt(t), the mean of |grad f|^2 falls like "
         "log(T)/sqrt(T).",
         word,
         f"{'T is long enough for the start to be left. ' if word == 'holds only when' else ''}"
         f"Exponents over the last one and a half decades, where that of log(T)/sqrt(T) is "
-        f"{allowed:.2f}: {_told(fits)}. With beta2 0.999 the admitted alpha hardly moves the "
-        f"iterates in {numbers['steps']:,} steps; the bound is far above all of them.",
+        f"{_allowed(numbers):.2f}: {_in_words(fits)}. With beta2 0.999 the admitted alpha hardly "
+        f"moves the iterates in {numbers['steps']:,} steps; the bound is far above all of them.",
     )
 
 
 def _practice(numbers: Numbers) -> Finding:
-    allowed = _allowed(numbers)
-    fits = {(i, j): _fit(numbers, i, j) for i in range(len(FUNCTIONS)) for j in PRACTICE}
-    fast = [key for key, fit in fits.items() if (fit.mean or 0) - (fit.half or 0) <= allowed]
-    word: Word = "holds only when" if fast else "does not hold"
-    word = "holds" if len(fast) == len(fits) else word
-    roots = [_root_slope(numbers, i, j) for i, j in fits if _slowed(j)]
-    slow = [key for key in fits if _slowed(key[1]) and key not in fast]
+    fits, fast, word = _fits(numbers, PRACTICE)
+    roots = [_root_slope(numbers, i, j) for i, j in fits if _is_slow(j)]
+    slow = [key for key in fits if _is_slow(key[1]) and key not in fast]
     why = (
         f" At alpha 0.1 the corollary's schedule is slower, for a reason: with 1-beta_{{1,t}} = "
         f"1/sqrt(t) the noise of m falls like t^(-1/4), sqrt(v) with it (measured exponents "
@@ -165,27 +159,22 @@ def _practice(numbers: Numbers) -> Finding:
         "The same rate with the default eps, outside the conditions (not claimed by the theorem).",
         word,
         f"{'beta1 is constant, or the start still counts. ' if word == 'holds only when' else ''}"
-        f"Exponents: {_told(fits)}.{why if slow and max(roots) < -0.2 else ''}",
+        f"Exponents: {_in_words(fits)}.{why if slow and max(roots) < -0.2 else ''}",
     )
 
 
-def _slowed(j: int) -> bool:
+def _is_slow(j: int) -> bool:
     """Whether noise, not the start, decides, and beta1 grows."""
     return SETTINGS[j].alpha == 0.1 and not SETTINGS[j].constant
 
 
-def _told(fits: dict[tuple[int, int], Estimate]) -> str:
-    names = list(FUNCTIONS)
-    groups = [
-        f"{SETTINGS[j].name}: "
-        + ", ".join(
-            f"{fit.mean:.2f}±{fit.half:.2f} ({names[i]})"
-            for (i, k), fit in fits.items()
-            if k == j and fit.mean is not None and fit.half is not None
-        )
-        for j in dict.fromkeys(j for _, j in fits)
-    ]
-    return "; ".join(groups)
+def _in_words(fits: Fits) -> str:
+    names, groups = list(FUNCTIONS), dict[str, list[str]]()
+    for (i, j), fit in fits.items():
+        if fit.mean is not None and fit.half is not None:
+            words = f"{fit.mean:.2f}±{fit.half:.2f} ({names[i]})"
+            groups.setdefault(SETTINGS[j].name, []).append(words)
+    return "; ".join(f"{name}: {', '.join(words)}" for name, words in groups.items())
 
 
 def _printed_b_l(numbers: Numbers) -> Finding:
@@ -204,10 +193,7 @@ def _printed_b_l(numbers: Numbers) -> Finding:
 
 
 def _printed_bound(numbers: Numbers) -> Finding:
-    printed, derived = (
-        [a / b for a, b in zip(run["averages"], run["bounds"], strict=True)]
-        for run in numbers["short"]
-    )
+    printed, derived = map(_short_ratios, numbers["short"])
     over = [t for t, ratio in zip(SHORT, printed, strict=True) if ratio > 1]
     word: Word = "holds only when" if over and printed[-1] <= 1 else "holds"
     return Finding(
@@ -219,6 +205,11 @@ def _printed_bound(numbers: Numbers) -> Finding:
         f"{printed[0]:.0f} times the bound at T = 1 and {printed[1]:.0f} times at T = 3, "
         f"{printed[2]:.2f} at T = 10. With the proof's b_l it is at most {max(derived):.2f} of it.",
     )
+
+
+def _short_ratios(run: Numbers) -> list[float]:
+    """Means of |grad f|^2 of a short run over their bounds."""
+    return [a / b for a, b in zip(run["averages"], run["bounds"], strict=True)]
 
 
 def _q2() -> Finding:
@@ -242,7 +233,7 @@ def _q2() -> Finding:
 
 def _dimension(numbers: Numbers) -> Finding:
     quiet = [QUIET.bound(10_000, 0.01, d * 1.0, d * 0.5, d * 0.25) for d in (1, 1_000)]
-    mean = _measured(numbers, 1, 3)[-1].mean or 0.0
+    mean = _means(numbers, 1, 3)[-1].mean or 0.0
     return Finding(
         "Q1 and Q2 do not depend on the dimension.",
         "holds only when" if quiet[1] > quiet[0] else "holds",
@@ -259,7 +250,7 @@ def tables(numbers: Numbers) -> list[Table]:
     names = list(FUNCTIONS)
     last, by_horizon = [], []
     for (i, name), (j, setting) in product(enumerate(names), enumerate(SETTINGS)):
-        measured, limits, fit = _measured(numbers, i, j), bounds(numbers, i, j), _fit(numbers, i, j)
+        measured, limits, fit = _means(numbers, i, j), bounds(numbers, i, j), _fit(numbers, i, j)
         last.append(
             [name, setting.name, numbers["alphas"][i][j], measured[-1].mean, measured[-1].half,
              limits[-1], fit.mean, fit.half, _root_slope(numbers, i, j)]
@@ -308,7 +299,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     for i, name in enumerate(FUNCTIONS):
         axes = next(panels)
         for j, (setting, colour) in enumerate(zip(SETTINGS, COLOURS, strict=True)):
-            means = [e.mean for e in _measured(numbers, i, j)]
+            means = [e.mean for e in _means(numbers, i, j)]
             axes.loglog(steps, means, color=colour, label=setting.name)
             if j in ADMITTED:
                 axes.loglog(steps, bounds(numbers, i, j), "--", color=colour)
@@ -332,8 +323,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     for run, colour, label in zip(
         numbers["short"], ("#d55e00", "#0072b2"), ("printed b_l", "the proof's b_l"), strict=True
     ):
-        ratios = [a / b for a, b in zip(run["averages"], run["bounds"], strict=True)]
-        axes.loglog(SHORT, ratios, "o-", color=colour, label=label, markersize=4)
+        axes.loglog(SHORT, _short_ratios(run), "o-", color=colour, label=label, markersize=4)
     axes.axhline(1, color="0.6", linewidth=0.8)
     axes.set(title="Short runs: mean / bound", xlabel="T")
     axes.legend()
@@ -353,10 +343,7 @@ CLAIM = Claim(
     With the largest alpha that the conditions admit at eps 1, for a small and the default beta2;
     then, outside the conditions, with the default eps. Bounds have the proof's constants unless
     'printed' is said.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     b_{l,t} in the theorem differs from that in its proof: a factor 1-beta2^T beside the root
     instead of 1-beta2^t under it, and (1-beta^T)^2 against (1-beta^T). Here beta, the smallest
@@ -379,4 +366,4 @@ CLAIM = Claim(
 
     The bound is an upper one: means that fall faster agree with it.
     """,
-)
+)  # fmt: skip

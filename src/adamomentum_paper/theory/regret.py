@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from adamomentum_paper.theory import Claim, Figure, Numbers, Size, Table, Tick, _adversary
+from adamomentum_paper.theory._bounds import horizons
 from adamomentum_paper.theory._online import (
     ALPHAS,
     BETA1,
@@ -21,38 +23,29 @@ from adamomentum_paper.theory._regret import FORMS, average, bound, cases, grid,
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MAIN = ALPHAS.index(0.01)  # pictured
 COLOURS = {"quadratic": "#0072b2", "digits": "#d55e00", "sparse": "#009e73"}
 # Rounds of the streams, seeds, rounds of the adversary.
-_SIZES = {
-    "smoke": (300, 3, 600),
-    "default": (20_000, 5, 120_000),
-    "paper": (60_000, 5, 1_200_000),
-}
+_SIZES = {"smoke": (300, 3, 600), "default": (20_000, 5, 120_000), "paper": (60_000, 5, 1_200_000)}
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
     """Every stream with both forms, and the cases made to break the theorem."""
     rounds, seeds, adversary = _SIZES[size]
-    ends = sorted({round(10 ** (k / 4)) for k in range(4, 99) if 10 ** (k / 4) < rounds} | {rounds})
+    ends = horizons(rounds)
     numbers: Numbers = {"rounds": rounds, "seeds": seeds, "horizons": ends, "streams": {}}
     parts = 2 * len(STREAMS) + 1
-    done = 0
-    for name, make in STREAMS.items():
-        stream = make(rounds, seeds)
-        records: Numbers = {"dimension": stream.dimension}
-        for form in FORMS:
-            play = Play(stream, amsgrad=form == "amsgrad")
-            records[form] = []
-            for t in range(1, rounds + 1):
-                play.step()
-                if t in ends:
-                    records[form].append(play.so_far())
-                    tick((done + t / rounds) / parts)
-            done += 1
-        numbers["streams"][name] = records
+    made = {name: make(rounds, seeds) for name, make in STREAMS.items()}
+    for done, ((name, stream), form) in enumerate(product(made.items(), FORMS)):
+        records = numbers["streams"].setdefault(name, {"dimension": stream.dimension})
+        play = Play(stream, amsgrad=form == "amsgrad")
+        records[form] = []
+        for t in range(1, rounds + 1):
+            play.step()
+            if t in ends:
+                records[form].append(play.so_far())
+                tick((done + t / rounds) / parts)
     numbers["far"] = _far()
     numbers["alternating"] = _alternating()
     numbers["adversary"] = _adversary.play(adversary, lambda part: tick((parts - 1 + part) / parts))
@@ -84,22 +77,22 @@ def _alternating() -> Numbers:
 
 def tables(numbers: Numbers) -> list[Table]:
     """Regret and bounds at the last horizon, by horizon, the adversary, and the corollary."""
-    summary, by_horizon = [], []
-    for name in STREAMS:
-        for schedule in SCHEDULES:
-            for alpha in ALPHAS:
-                rates = rates_of(numbers, name, schedule, alpha)
-                for form, label in FORMS.items():
-                    mean = _means(numbers, name, form, schedule, alpha)[-1]
-                    ours = form == "amsgrad"
-                    summary.append(
-                        [name, schedule, alpha, label, mean["regret"], mean["bound"], mean["short"],
-                         mean["printed"] if schedule == "decaying" else None, mean["distance"],
-                         mean["iterates_distance"], rates["regret"] if ours else None,
-                         rates["half"] if ours else None]
-                    )  # fmt: skip
-        for mean in _means(numbers, name, "amsgrad", "decaying", ALPHAS[MAIN]):
-            by_horizon.append([name, mean["rounds"], *(mean[k] / mean["rounds"] for k in _CURVES)])
+    summary = []
+    for name, schedule, alpha in product(STREAMS, SCHEDULES, ALPHAS):
+        rates = rates_of(numbers, name, schedule, alpha)
+        for form, label in FORMS.items():
+            mean = _means(numbers, name, form, schedule, alpha)[-1]
+            corollary = mean["printed"] if schedule == "decaying" else None
+            fit = (rates["regret"], rates["half"]) if form == "amsgrad" else (None, None)
+            summary.append(
+                [name, schedule, alpha, label, mean["regret"], mean["bound"], mean["short"],
+                 corollary, mean["distance"], mean["iterates_distance"], *fit]
+            )  # fmt: skip
+    by_horizon = [
+        [name, mean["rounds"], *(mean[key] / mean["rounds"] for key in _CURVES)]
+        for name in STREAMS
+        for mean in _means(numbers, name, "amsgrad", "decaying", ALPHAS[MAIN])
+    ]
     foe = numbers["adversary"]
     return [
         Table(
@@ -161,12 +154,11 @@ def draw(numbers: Numbers, figure: Figure) -> None:
         for key, style in zip(_CURVES, ("-", "--", ":", "-."), strict=True):
             values = [mean[key] / mean["rounds"] for mean in means]
             regrets.loglog(rounds, values, style, color=colour)
-        for form, style in (("algorithm1", "-"), ("amsgrad", "--")):
+        for form, key, style in (
+            ("algorithm1", "fell", "-"), ("algorithm1", "fell_much", ":"), ("amsgrad", "fell", "--")
+        ):  # fmt: skip
             means = _means(numbers, name, form, "constant", ALPHAS[MAIN])
-            values = [mean["fell"] for mean in means]
-            falls.semilogx(rounds, values, style, color=colour)
-            if form == "algorithm1":
-                falls.semilogx(rounds, [m["fell_much"] for m in means], ":", color=colour)
+            falls.semilogx(rounds, [mean[key] for mean in means], style, color=colour)
     _key(regrets, zip(
         ("R(T)/T", "theorem's bound", "with the shorter lemma", "corollary"),
         ("-", "--", ":", "-."), strict=True,
@@ -177,9 +169,8 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     )  # fmt: skip
     for schedule, colour in (("decaying", "#0072b2"), ("constant", "#d55e00")):
         means = _means(numbers, "digits", "amsgrad", schedule, ALPHAS[MAIN])
-        for key, style in (("regret", "-"), ("bound", "--")):
+        for key, style, what in (("regret", "-", "R(T)/T"), ("bound", "--", "theorem's bound / T")):
             values = [mean[key] / mean["rounds"] for mean in means]
-            what = "R(T)/T" if key == "regret" else "theorem's bound / T"
             schedules.loglog(rounds, values, style, color=colour, label=f"beta1 {schedule}: {what}")
     schedules.set(title="Digits: with constant beta1 the bound grows", xlabel="rounds T")
     schedules.legend(loc="center left")
@@ -228,10 +219,7 @@ CLAIM = Claim(
     point of these T rounds. The theorem's bound has the measured v, gradients and distances; the
     corollary's has the largest gradient. Then linear streams on [-1, 1] after Reddi et al. (2018),
     with projection, made so that v forgets the gradient that matters.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     The theorem bounds the distances between iterates by D_inf; its proof uses the distances to the
     best point. Here D_inf is the latter, except where the page says 'as printed'.
@@ -271,4 +259,4 @@ CLAIM = Claim(
     The sparse stream has features in 1/i^2 of the rounds because with 1/i, tried first, both sums
     were above sqrt(d) and sqrt(dT).
     """,
-)
+)  # fmt: skip

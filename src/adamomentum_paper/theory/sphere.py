@@ -111,37 +111,31 @@ def compute(size: Size, tick: Tick) -> Numbers:
     return numbers
 
 
-def _at(numbers: Numbers, name: str, lr: float, what: str) -> float | None:
-    value: float | None = numbers[name][what][numbers["lrs"].index(lr)]
-    return value
-
-
 def _first(ours: list[float | None], theirs: list[float | None]) -> list[bool]:
     """Of each starting point, whether the first number is smaller. None is infinite."""
     return [a is not None and (b is None or a < b) for a, b in zip(ours, theirs, strict=True)]
 
 
-def _by_distance(numbers: Numbers, won: list[bool]) -> list[float]:
+def _by_distance(numbers: Numbers, won: list[bool]) -> str:
     """Part of the starting points that were won, in each class of distances."""
-    classes = []
+    parts = []
     for low, high in pairwise(DISTANCES):
         mine = [w for w, r in zip(won, numbers["radius"], strict=True) if low <= r < high]
-        classes.append(sum(mine) / max(len(mine), 1))
-    return classes
+        parts.append(f"{sum(mine) / max(len(mine), 1):.0%} between {low:g} and {high:g}")
+    return "by distance, " + ", ".join(parts)
 
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
     """What the paper says of its picture, over starting points and learning rates."""
     won = _first(*(numbers[name]["steps_at"]["0.1"] for name in METHODS))
-    ours, theirs = (_at(numbers, name, 0.1, "median_steps") for name in METHODS)
+    ours, theirs = (numbers[name]["median_steps"][LRS.index(0.1)] for name in METHODS)
     part = sum(won) / len(won)
-    by_distance = _in_words(_by_distance(numbers, won))
     yield Finding(
         "With the same lr of 0.1 Adam is much slower than AdaMomentum.",
         _word(part),
         f"AdaMomentum settles first from {part:.0%} of {numbers['starts']} starting points: "
-        f"{by_distance}. Median {_steps(ours)} against {_steps(theirs)} steps.",
+        f"{_by_distance(numbers, won)}. Median {_steps(ours)} against {_steps(theirs)} steps.",
     )
     calm = numbers["adamomentum"]["overshoot_at"]["0.1"]
     for lr in ("0.5", "1.0"):
@@ -152,7 +146,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
             f"With a larger lr, {lr}, Adam oscillates much more violently.",
             _word(part),
             f"It goes further beyond the minimum than AdaMomentum at 0.1 from {part:.0%} of "
-            f"the starting points: {_in_words(_by_distance(numbers, more))}. Median overshoot "
+            f"the starting points: {_by_distance(numbers, more)}. Median overshoot "
             f"{b:.2f} against {a:.2f} of the starting distance.",
         )
     ours, theirs, control = (numbers[name]["best_steps"] for name in (*METHODS, CONTROL))
@@ -165,14 +159,6 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
         f"steps. Without its first steps of up to ten times lr (debias_momentum) it is faster "
         f"from {left:.0%}, with {_steps(_median(control))} steps: so much is due to the start, "
         "not to the average.",
-    )
-
-
-def _in_words(parts: list[float]) -> str:
-    """Parts by class of distance."""
-    return "by distance, " + ", ".join(
-        f"{part:.0%} between {low:g} and {high:g}"
-        for (low, high), part in zip(pairwise(DISTANCES), parts, strict=True)
     )
 
 
@@ -212,6 +198,8 @@ def tables(numbers: Numbers) -> list[Table]:
 
 def draw(numbers: Numbers, figure: Figure) -> None:
     """The paper's three pictures above; steps and overshoot over lr below."""
+    from matplotlib.patches import Circle
+
     top, bottom = cast("tuple[SubFigure, SubFigure]", figure.subfigures(2, 1))
     ours, *others = numbers["pictured"]
     for axes, other in zip(top.subplots(1, 3, sharex=True, sharey=True), others, strict=True):
@@ -220,7 +208,9 @@ def draw(numbers: Numbers, figure: Figure) -> None:
             label = f"{NAMES[run['optimizer']]}, lr {run['lr']:g}"
             axes.plot(x, y, ".-", markersize=3, color=COLOURS[run["optimizer"]], label=label)
         for radius in (0.5, 1, 1.5, 2, 2.5):
-            axes.add_artist(_circle(radius))
+            axes.add_artist(
+                Circle((0, 0), radius, fill=False, color="0.85", linewidth=0.8, zorder=0)
+            )
         axes.plot(0, 0, "k+", markersize=9)
         axes.set(aspect="equal", title=f"Adam at {other['lr']:g}", xlabel="$x_1$", ylabel="$x_2$")
         axes.legend(loc="lower left")
@@ -238,12 +228,6 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     times.legend()
 
 
-def _circle(radius: float) -> object:
-    from matplotlib.patches import Circle
-
-    return Circle((0, 0), radius, fill=False, color="0.85", linewidth=0.8, zorder=0)
-
-
 CLAIM = Claim(
     name="sphere",
     title="AdaMomentum and Adam on the sphere function",
@@ -256,10 +240,7 @@ CLAIM = Claim(
     AdaMomentum without its long first steps. A run has settled when it
     comes within {TOLERANCE} of the minimum and stays there for {STAY} steps. Overshoot is how far
     it went beyond the minimum before that.""",
-    compute=compute,
-    judge=judge,
-    tables=tables,
-    draw=draw,
+    compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
     The text of the paper says that Adam oscillates at lr 0.5 and 0.1, its figure has 0.1, 0.5 and
     1.0; here as in the figure.
@@ -275,4 +256,4 @@ CLAIM = Claim(
     Gradients here have no noise. Where they have, equal lr mean steps of different length
     throughout: see the page on the noise ratio.
     """,
-)
+)  # fmt: skip

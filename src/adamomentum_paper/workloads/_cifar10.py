@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from adamomentum_lab.schedules import Step
@@ -12,7 +11,7 @@ from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
 from adamomentum_paper.data.cifar10 import MEAN, STD, cifar10
 from adamomentum_paper.losses import smoothed_cross_entropy
-from adamomentum_paper.workloads._images import Images, channels_last
+from adamomentum_paper.workloads._images import Images, channels_last, hold_out
 
 # The paper's appendix, tuned values for CNNs: the same for every adaptive method.
 _ADAPTIVE = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4}
@@ -57,15 +56,8 @@ class CIFAR10(Images):
     def data(self) -> Data:
         """Bytes; they become floats batch by batch, on the device."""
         train, validation, test = _IMAGES[self.scale]
-        x, y = cifar10(train=True)
-        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[:train]
-        x, y = x[order], y[order]
-        held_out = cifar10(train=False)
-        return Data(
-            (x[validation:], y[validation:]),
-            (x[:validation], y[:validation]),
-            (held_out[0][:test], held_out[1][:test]),
-        )
+        x, y = cifar10(train=False)
+        return hold_out(cifar10(train=True), (x[:test], y[:test]), validation, train)
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Cross entropy with smoothed labels, of augmented images."""

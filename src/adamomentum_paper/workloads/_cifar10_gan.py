@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
-
 from adamomentum_lab.adversarial import Networks
 from adamomentum_lab.protocols import Scale
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data.cifar10 import cifar10
 from adamomentum_paper.workloads._gan import GAN
-from adamomentum_paper.workloads._images import channels_last_network
+from adamomentum_paper.workloads._images import channels_last_network, hold_out
 
 # Images used at each scale: training (validation included), of which validation, test.
-_IMAGES = {
-    "smoke": (320, 64, 64),
-    "mini": (22_000, 2_000, 2_000),
-    "full": (50_000, 5_000, 10_000),
-}
+_IMAGES = {"smoke": (320, 64, 64), "mini": (22_000, 2_000, 2_000), "full": (50_000, 5_000, 10_000)}
 
 
 class CIFAR10GAN(GAN):
@@ -45,11 +39,5 @@ class CIFAR10GAN(GAN):
     def data(self) -> Data:
         """Bytes; validation is drawn from the training images once and for all."""
         train, validation, test = _IMAGES[self.scale]
-        held_out = cifar10(train=False)
-        images = cifar10(train=True)
-        order = torch.randperm(len(images[0]), generator=torch.Generator().manual_seed(0))
-        return Data(
-            tuple(tensor[order[validation:train]] for tensor in images),
-            tuple(tensor[order[:validation]] for tensor in images),
-            tuple(tensor[:test] for tensor in held_out),
-        )
+        x, y = cifar10(train=False)
+        return hold_out(cifar10(train=True), (x[:test], y[:test]), validation, train)

@@ -119,9 +119,9 @@ class GAN(Adversarial):
             real = (network(x.to(device)) for x in split[0].split(self.batch))
             distance = Frechet(real, network.number)
             self._distances.append((split, distance))
-        return {self.metric: distance.to(map(network, self._scored(model, len(split[0]))))}
+        return {self.metric: distance.to(map(network, self._images_to_score(model, len(split[0]))))}
 
-    def _scored(self, generator: nn.Module, n: int) -> Iterator[Tensor]:
+    def _images_to_score(self, generator: nn.Module, n: int) -> Iterator[Tensor]:
         """So many images, as bytes."""
         device = next(generator.parameters()).device
         chance = torch.Generator().manual_seed(1)

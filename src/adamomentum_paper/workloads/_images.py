@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab.protocols import Scale
-from adamomentum_lab.workload import Classification
+from adamomentum_lab.workload import Classification, Data, Split
 from adamomentum_paper.data.augmentation import normalise
 
 
@@ -48,6 +48,15 @@ class Images(Classification):
     def normalised(self, x: Tensor) -> Tensor:
         """Bytes to floats of mean 0 and standard deviation 1."""
         return normalise(x, self.mean, self.std)
+
+
+def hold_out(train: Split, test: Split, validation: int, used: int | None = None) -> Data:
+    """So many validation images, drawn from the training images once and for all; of these, where
+    `used` says so, only a part."""
+    order = torch.randperm(len(train[1]), generator=torch.Generator().manual_seed(0))[:used]
+    parts = (order[validation:], order[:validation])
+    training, held_out = (tuple(tensor[part] for tensor in train) for part in parts)
+    return Data(training, held_out, test)
 
 
 def channels_last(images: Tensor) -> Tensor:

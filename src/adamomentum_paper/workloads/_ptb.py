@@ -115,13 +115,9 @@ class PennTreebank(Workload):
         return -(-(len(split[0]) // self.batch - 1) // BPTT)
 
     def batches(
-        self,
-        split: Any,
-        order: torch.Generator | None = None,
-        rank: int = 0,
-        world: int = 1,
+        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
         skip: int = 0,
-    ) -> Iterator[Any]:
+    ) -> Iterator[Any]:  # fmt: skip
         """Words (time, batch), those that follow, and the length that was drawn for them.
 
         As in the scripts, the lr goes by that length where the text ends before it, and a last
@@ -144,7 +140,7 @@ class PennTreebank(Workload):
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Cross entropy, and what is asked of the last layer: small, and slow to change."""
         words, following, _ = batch
-        state: State = self.state or _unwrapped(model).zero_state(words.shape[1])
+        state: State = self.state or _unwrap(model).zero_state(words.shape[1])
         logits, dropped, raw, after = model(words, state)
         self.state = [(hidden.detach(), cell.detach()) for hidden, cell in after]
         loss: Tensor = functional.cross_entropy(logits.flatten(0, 1), following.flatten())
@@ -155,7 +151,7 @@ class PennTreebank(Workload):
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
         """Perplexity per word, of the text read from its beginning to its end."""
         text = split[0].to(next(model.parameters()).device)[:, None]
-        state = _unwrapped(model).zero_state(1)
+        state = _unwrap(model).zero_state(1)
         total = torch.zeros((), dtype=torch.float64, device=text.device)
         for start in range(0, len(text) - 1, EVALUATED):
             stop = min(start + EVALUATED, len(text) - 1)
@@ -178,7 +174,7 @@ def random_length(order: torch.Generator) -> int:
     return max(5, int(mean + 5 * float(torch.randn((), generator=order))))
 
 
-def _unwrapped(model: Any) -> Any:
+def _unwrap(model: Any) -> Any:
     """Of DDP and Fabric, the network inside."""
     while not isinstance(model, LSTMLanguageModel):
         model = model.module

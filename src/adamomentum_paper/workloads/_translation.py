@@ -126,13 +126,9 @@ class Translation(Workload):
         return InverseSqrt(self.warmup[self.scale])
 
     def batches(
-        self,
-        split: Any,
-        order: torch.Generator | None = None,
-        rank: int = 0,
-        world: int = 1,
+        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
         skip: int = 0,
-    ) -> Iterator[Any]:
+    ) -> Iterator[Any]:  # fmt: skip
         """Padded sentences and translations; the batches are fixed, their order is not."""
         pairs: Pairs = split
         n = len(pairs.batches)
@@ -174,11 +170,11 @@ class Translation(Workload):
         found = [""] * len(pairs)
         for chosen in pairs.batches:
             source = pairs.batch(chosen)[0].to(device)
-            for i, numbers in zip(chosen.tolist(), self._decoded(model, source), strict=True):
+            for i, numbers in zip(chosen.tolist(), self._decode(model, source), strict=True):
                 found[i] = self.corpus.subwords.sentence(numbers)
         return found
 
-    def _decoded(self, model: nn.Module, source: Tensor) -> list[list[int]]:
+    def _decode(self, model: nn.Module, source: Tensor) -> list[list[int]]:
         cache = Cache()
 
         def step(last: Tensor, parents: Tensor) -> Tensor:

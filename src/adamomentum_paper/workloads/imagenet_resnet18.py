@@ -17,19 +17,19 @@ from adamomentum_paper.data.images import stream
 from adamomentum_paper.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.models.resnet import resnet
-from adamomentum_paper.workloads._images import Images, channels_last, channels_last_network
+from adamomentum_paper.workloads._images import (
+    Images,
+    channels_last,
+    channels_last_network,
+    hold_out,
+)
 
 # The three optimizers that the paper ran; it leaves the form of weight decay open, which is that
 # of the authors' scripts.
 _SETTINGS = {
     "sgdm": {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4},
     "adam": {"lr": 1e-3, "eps": 1e-8, "weight_decay": 1e-4},
-    "adamomentum": {
-        "lr": 1e-3,
-        "eps": 1e-16,
-        "weight_decay": 5e-2,
-        "decoupled_weight_decay": True,
-    },
+    "adamomentum": {"lr": 1e-3, "eps": 1e-16, "weight_decay": 5e-2, "decoupled_weight_decay": True},
 }
 _VALIDATION = {"smoke": 64, "mini": 1_000, "full": 50_000}  # images, taken from training
 
@@ -77,20 +77,15 @@ class ImageNetResNet18(Images):
         else:
             x, y = tiny_imagenet(train=True)
             held_out = tiny_imagenet(train=False)
-        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
+        used = None
         if self.scale == "smoke":
-            order, held_out = order[:320], (held_out[0][::16], held_out[1][::16])
-        cut = _VALIDATION[self.scale]
-        return Data((x[order[cut:]], y[order[cut:]]), (x[order[:cut]], y[order[:cut]]), held_out)
+            used, held_out = 320, (held_out[0][::16], held_out[1][::16])
+        return hold_out((x, y), held_out, _VALIDATION[self.scale], used)
 
     def batches(
-        self,
-        split: Any,
-        order: torch.Generator | None = None,
-        rank: int = 0,
-        world: int = 1,
+        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
         skip: int = 0,
-    ) -> Iterator[Any]:
+    ) -> Iterator[Any]:  # fmt: skip
         """Of ImageNet, decoded in as many processes as the run has threads."""
         if self.scale != "full":
             yield from super().batches(split, order, rank, world, skip)

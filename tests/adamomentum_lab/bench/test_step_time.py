@@ -10,7 +10,6 @@ from adamomentum import AdaMomentum
 from adamomentum_lab.bench import step_time
 from adamomentum_lab.cli import app
 from adamomentum_lab.contract import feed, parameter
-from adamomentum_paper.shapes import MODELS, count
 
 
 @pytest.mark.parametrize(
@@ -25,13 +24,14 @@ from adamomentum_paper.shapes import MODELS, count
     ],
 )
 def test_counts(model, tensors, parameters):
-    assert len(MODELS[model]) == tensors
-    assert count(MODELS[model]) == parameters
+    shapes = step_time.models()[model]
+    assert len(shapes) == tensors
+    assert step_time.count(shapes) == parameters
 
 
 def test_the_plain_loop_is_adamomentum():
     params = [parameter(3, 2), parameter(3, 2)]
-    optimizers = [step_time.Plain([params[0]]), AdaMomentum([params[1]], foreach=False)]
+    optimizers = [step_time.PlainLoop([params[0]]), AdaMomentum([params[1]], foreach=False)]
     for param, optimizer in zip(params, optimizers, strict=True):
         feed(optimizer, [param], range(20))
     torch.testing.assert_close(*params)
@@ -39,7 +39,7 @@ def test_the_plain_loop_is_adamomentum():
 
 def test_a_small_run(tmp_path, monkeypatch):
     monkeypatch.setattr(step_time, "bandwidth_of_an_add", lambda: 10.0)
-    monkeypatch.setitem(step_time.MODELS, "tiny", [(64, 3), (64,)])
+    monkeypatch.setitem(step_time.ALWAYS, "tiny", [(64, 3), (64,)])
     lines = []
     threads = torch.get_num_threads()
     step_time.main(["tiny"], threads, 0.01, tmp_path / "bench.json", lines.append)
@@ -56,7 +56,7 @@ def test_a_small_run(tmp_path, monkeypatch):
 
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(step_time, "bandwidth_of_an_add", lambda: 10.0)
-    monkeypatch.setitem(step_time.MODELS, "tiny", [(64, 3), (64,)])
+    monkeypatch.setitem(step_time.ALWAYS, "tiny", [(64, 3), (64,)])
     threads = str(torch.get_num_threads())
     arguments = ["bench", "--model", "tiny", "--seconds", "0.01", "--threads", threads]
     done = CliRunner().invoke(app, [*arguments, "--json", "--out", str(tmp_path / "b.json")])

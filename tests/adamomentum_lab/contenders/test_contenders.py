@@ -11,11 +11,13 @@ import torch
 from numpy.testing import assert_allclose as close
 
 from adamomentum_lab import contenders
-from adamomentum_lab.contenders import Contender, get, names, space
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.contenders import get, names
 from adamomentum_lab.contenders._formula import FormulaOptimizer
 from adamomentum_lab.contract import through_file
 from adamomentum_lab.errors import LabError
-from tests.adamomentum_lab.oracles import ORACLES, walk
+from adamomentum_paper.grids import GRIDS, space
+from tests.adamomentum_lab.contenders.oracles import ORACLES, walk
 
 STEPS, DECAY = 60, 1e-2
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}  # rtol = atol
@@ -387,7 +389,7 @@ def test_defaults_and_settings_reach_the_groups(name):
         assert contender.defaults["betas"] == (0.9, 0.999)
 
 
-@pytest.mark.parametrize("kind", contenders.GRIDS)
+@pytest.mark.parametrize("kind", GRIDS)
 @pytest.mark.parametrize("name", names())
 def test_every_grid_value_can_be_built(name, kind):
     grid = space(get(name), kind)

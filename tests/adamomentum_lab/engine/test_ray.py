@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -17,9 +15,9 @@ from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
+from tests.adamomentum_lab.command_line import run_here, start_process, without_machine
+from tests.adamomentum_lab.engine.test_local import jobs_of
 from tests.adamomentum_lab.problems import HEAD
-from tests.adamomentum_lab.test_cli import ROOT, command, without_machine
-from tests.adamomentum_lab.test_local import jobs_of
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'adamomentum[ray]'")
 
@@ -168,18 +166,6 @@ def race(folder, *more):
     return ["race", folder / "slow.py", *args, "--scale", "mini", "--json", *more]
 
 
-def started(*args, **environment):
-    return subprocess.Popen(
-        [sys.executable, "-m", "adamomentum_lab.cli", *map(str, args)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        start_new_session=True,
-        env={**os.environ, **environment},
-    )
-
-
 def wait_for(condition, process):
     deadline = time.monotonic() + 300
     while not condition():
@@ -200,8 +186,7 @@ def expected(tmp_path_factory):
     """The race of the next two tests, by the local engine."""
     folder = tmp_path_factory.mktemp("local")
     jobs_of(Store(folder / "runs"), folder, "slow", [1])
-    fast = {**os.environ, "SECONDS_PER_UPDATE": "0"}
-    done = command(*race(folder), "--runs", folder / "runs", env=fast)
+    done = run_here(*race(folder), "--runs", folder / "runs", env={"SECONDS_PER_UPDATE": "0"})
     assert done.returncode == 0, done.stderr
     return without_machine(json.loads(done.stdout))
 
@@ -210,14 +195,14 @@ def test_a_driver_that_is_killed_starts_again(cluster, tmp_path, expected):
     runs = tmp_path / "runs"
     jobs_of(Store(runs), tmp_path, "slow", [1])
     args = [*race(tmp_path), "--engine", "ray", "--address", cluster.address, "--runs", runs]
-    process = started(*args, SECONDS_PER_UPDATE="0.05")
+    process = start_process(*args, env={"SECONDS_PER_UPDATE": "0.05"})
     # Two runs are done and two have begun.
     done = "SELECT id, updated FROM runs WHERE status = 'done'"
     wait_for(lambda: len(rows(runs, done)) == 2 and len(list(runs.glob("*/lock"))) > 2, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     before = rows(runs, done)
-    again = started(*args, SECONDS_PER_UPDATE="0.05")
+    again = start_process(*args, env={"SECONDS_PER_UPDATE": "0.05"})
     out, err = again.communicate(timeout=300)
     assert again.returncode == 0, err
     assert f"{len(before)} of 4 runs were finished before." in err
@@ -229,11 +214,13 @@ def test_a_driver_that_is_killed_starts_again(cluster, tmp_path, expected):
     assert rows(runs, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_an_interrupted_race_on_a_ray_of_its_own_continues(tmp_path, expected):
+def test_an_interrupted_race_on_a_ray_of_its_own_continues(no_workers, tmp_path, expected):
     runs = tmp_path / "runs"
     jobs_of(Store(runs), tmp_path, "slow", [1])
     args = [*race(tmp_path), "--runs", runs]
-    process = started(*args, "--engine", "ray", "--jobs", "2", SECONDS_PER_UPDATE="0.1")
+    process = start_process(
+        *args, "--engine", "ray", "--jobs", "2", env={"SECONDS_PER_UPDATE": "0.1"}
+    )
     wait_for(lambda: len(list(runs.glob("*/lock"))) == 2, process)
     time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
@@ -243,7 +230,7 @@ def test_an_interrupted_race_on_a_ray_of_its_own_continues(tmp_path, expected):
     assert err.splitlines()[-1] == "interrupted; the same command continues"
     assert "Traceback" not in err
     assert len(list(runs.glob("*/last.ckpt"))) == 2
-    done = command(*args, env={**os.environ, "SECONDS_PER_UPDATE": "0"})
+    done = run_here(*args, env={"SECONDS_PER_UPDATE": "0"})
     assert without_machine(json.loads(done.stdout)) == expected
 
 
@@ -267,22 +254,22 @@ def test_a_wrong_address(address, sentence):
 def test_a_node_runs_the_drivers_code_or_none(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (job,) = jobs_of(Store(tmp_path / "runs"), tmp_path, "plain", [1])
-    content = job.origin.file.read_bytes()
+    content = job.reference.file.read_bytes()
     parcel = engines._Parcel(job, content, {"ADAMOMENTUM_OF_A_TEST": "1"})
     monkeypatch.delenv("ADAMOMENTUM_OF_A_TEST", raising=False)
-    assert engines._unpacked(parcel).origin == job.origin  # the same file is there
+    assert engines._unpack_job(parcel).reference == job.reference  # the same file is there
     assert os.environ["ADAMOMENTUM_OF_A_TEST"] == "1"
-    job.origin.file.write_text("another problem, on this node")
-    here = engines._unpacked(parcel).origin
+    job.reference.file.write_text("another problem, on this node")
+    here = engines._unpack_job(parcel).reference
     assert here.file.is_relative_to(tmp_path / "cache")
-    assert (here.file.read_bytes(), here.code) == (content, job.origin.code)
-    other = replace(job, origin=replace(job.origin, code="0123456789ab"))
+    assert (here.file.read_bytes(), here.code) == (content, job.reference.code)
+    other = replace(job, reference=replace(job.reference, code="0123456789ab"))
     with pytest.raises(LabError, match=r"code for plain differs\. Install the same on every node"):
-        engines._unpacked(replace(parcel, job=other))
+        engines._unpack_job(replace(parcel, job=other))
     with pytest.raises(LabError, match="code for digits_mlp differs"):
-        engines._origin(replace(find_workload("digits_mlp"), code="0123456789ab"), None)
+        engines._unpack(replace(find_workload("digits_mlp"), code="0123456789ab"), None)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     lost = replace(job, folder=tmp_path / "not there")
     with pytest.raises(LabError, match=r"cannot write to .* on "):
-        engines._unpacked(replace(parcel, job=lost))
+        engines._unpack_job(replace(parcel, job=lost))

@@ -132,7 +132,7 @@ import resource, signal, sys
 from pathlib import Path
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.engine.store import Run, Store
-from tests.adamomentum_lab.test_store import record, spec
+from tests.adamomentum_lab.engine.test_store import record, spec
 
 store = Store(Path(sys.argv[1]))
 store.finish(Run(spec(), "done", [record(1)], [0.1]))

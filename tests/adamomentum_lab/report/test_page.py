@@ -12,7 +12,6 @@ from adamomentum_lab.cli import app
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.report import page as report
-from adamomentum_lab.stats import curves
 from adamomentum_paper import published
 from tests.adamomentum_lab.races import EVIL, MadeUp, made, noisy, problem, raced, worst
 
@@ -20,36 +19,6 @@ from tests.adamomentum_lab.races import EVIL, MadeUp, made, noisy, problem, race
 def data_of(file):
     text = file.read_text().split('<script type="application/json" id="data">')[1]
     return json.loads(text.split("</script>")[0])
-
-
-def test_a_band_by_hand():
-    found = curves.band([[1.0, 2.0, 9.0], [3.0, None]])
-    # t(0.975, 1) = 12.706205; the standard deviation of 1 and 3 is sqrt(2).
-    assert found["mean"] == [2.0, None]
-    assert found["high"][0] == pytest.approx(2 + 12.706205)
-    assert found["low"][0] == pytest.approx(2 - 12.706205)
-    assert curves.band([]) == {"mean": [], "low": [], "high": []}
-
-
-def test_test_is_carried_to_epochs_that_did_not_read_it():
-    records = [
-        {"epoch": 1},
-        {"epoch": 2, "test": {"a": 5.0}},
-        {"epoch": 3},
-        {"epoch": 4, "test": {}},
-    ]
-    run = {"epochs": records}
-    assert curves.values(run, "test", "a") == [None, 5.0, None, None]
-    assert curves.values(run, "test", "a", carried=True) == [None, 5.0, 5.0, None]
-
-
-def test_seconds_are_added_up():
-    runs = [
-        {"machine": {"epoch_seconds": [1.0, 2.0]}},
-        {"machine": {"epoch_seconds": [3.0, 2.0, 9]}},
-    ]
-    assert curves.clock(runs) == [2.0, 4.0]
-    assert curves.clock([{"machine": {}}]) == []
 
 
 def test_the_paper_is_quoted():
@@ -97,7 +66,8 @@ def test_what_was_not_tuned_is_not_called_tuned(tmp_path):
     assert "Nothing was tuned; test was read at the epoch that validation chose." in text
     assert "was tuned with the same number of runs" not in text
     assert "luck of tuning" not in text
-    assert "was tuned with the same number of runs" in published.protocol("fair", "", 3)[0]
+    raced(tmp_path / "tuned", problem(tmp_path), trials=3)
+    assert "was tuned with the same number of runs" in made(tmp_path / "tuned").read_text()
 
 
 def test_trials_keep_their_test_scores_to_themselves(tmp_path):
@@ -196,7 +166,7 @@ def test_runs_outside_of_races_are_counted(tmp_path):
     result = raced(tmp_path / "other", origin, names=("yogi",), seeds=1, trials=0)
     Store(tmp_path).finish(other(result.runs[0][1].spec))
     assert "Other runs in this folder" in made(tmp_path).read_text()
-    assert [one["runs"] for one in report._others(tmp_path, set())] == [1]
+    assert [one["runs"] for one in report._count_other_runs(tmp_path, set())] == [1]
 
 
 def test_profiles_over_workloads(tmp_path):

@@ -13,17 +13,14 @@ from scipy import integrate, stats
 
 from adamomentum_lab.files import dumps
 from adamomentum_lab.stats.comparisons import (
-    Estimate,
-    Pair,
+    ScorePair,
     compare,
     compare_pairs,
     detectable,
-    expected_best,
     holm,
-    profiles,
     sign_flips,
 )
-from adamomentum_lab.words import amount, listed, probability
+from adamomentum_lab.stats.estimates import Estimate
 
 # Student 1908, "The probable error of a mean": additional hours of sleep by two drugs.
 SLEEP_1 = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
@@ -344,7 +341,7 @@ def test_the_same_difference_with_every_seed():
 
 
 def test_one_of_many_chosen_by_its_scores_is_corrected_for_all():
-    pair = Pair("sgdm", "adam", SLEEP_1, SLEEP_2)
+    pair = ScorePair("sgdm", "adam", SLEEP_1, SLEEP_2)
     (found,) = compare_pairs([pair], "x", True, of=10)
     assert found.p_holm == 10 * found.p
     assert found.comparisons == 10
@@ -358,81 +355,3 @@ def test_seeds_must_match():
 def test_a_comparison_is_json():
     found = one(SLEEP_1, SLEEP_2)
     assert '"difference": {"mean": 1.58' in dumps(asdict(found))
-
-
-def test_numbers_in_words():
-    assert amount(0.5234, 0.32) == "0.52"
-    assert amount(1234.5, 12.0) == "1234"
-    assert amount(-0.001, 0.32) == "0.00"
-    assert amount(1.23456e-9, 1e-10) == "1.23e-09"
-    assert amount(2.0, None) == "2"
-    assert probability(0.0004) == "p < 0.001"
-    assert probability(0.0501) == "p = 0.0501"
-    assert probability(0.05) == "p = 0.05"
-    assert probability(0.04999) == "p = 0.05"
-    assert probability(1.0) == "p = 1"
-    assert listed(["a", "b", "c"]) == "a, b and c"
-    assert listed([]) == ""
-
-
-@pytest.mark.parametrize("larger", [True, False])
-def test_the_expected_best_by_brute_force(larger):
-    chance = random.Random(3)
-    values = [chance.choice([1.0, chance.gauss(0, 1)]) for _ in range(7)]
-    pick = max if larger else min
-    for k, expected in enumerate(expected_best(values, larger), 1):
-        draws = [pick(draw) for draw in itertools.combinations(values, k)]
-        assert expected == pytest.approx(math.fsum(draws) / len(draws))
-
-
-def test_the_expected_best_with_lost_trials():
-    # Of 1, 2, 3 two are drawn: 2, 3 or 3.
-    assert expected_best([3, 1, 2], True) == pytest.approx([2, 8 / 3, 3])
-    # Two of four are lost. Of the four draws of three, two hold both scores, one 1 and one 2.
-    assert expected_best([1.0, None, 2.0, math.nan], False) == [None, None, 1.25, 1.0]
-    assert expected_best([None], True) == [None]
-    assert expected_best([], True) == []
-
-
-def test_profiles():
-    measures = {
-        "digits": {"adam": 10.0, "sgdm": 20.0, "yogi": 10.0},
-        "ptb": {"adam": 6.0, "sgdm": 2.0, "yogi": None},
-    }
-    found = profiles(measures, [1, 2, 3, 4])
-    assert found.ratios["digits"] == {"adam": 1.0, "sgdm": 2.0, "yogi": 1.0}
-    assert found.shares == {
-        "adam": [0.5, 0.5, 1, 1],
-        "sgdm": [0.5, 1, 1, 1],
-        "yogi": [0.5, 0.5, 0.5, 0.5],
-    }
-    # Of adam 0.5 over [1, 3] and 1 over [3, 4]: 2 / 3.
-    assert found.scores == pytest.approx({"adam": 2 / 3, "sgdm": 2.5 / 3, "yogi": 0.5})
-    assert (found.unreached, found.left_out) == ([], [])
-
-
-def test_the_score_of_a_profile_is_its_integral():
-    chance = random.Random(5)
-    names = ["a", "b", "c"]
-    measures = {
-        str(i): {name: chance.choice([None, chance.uniform(1, 5)]) for name in names}
-        for i in range(6)
-    }
-    taus = np.linspace(1, 4, 30_001)
-    found = profiles(measures, taus)
-    for name in names:
-        assert np.trapezoid(found.shares[name], taus) / 3 == pytest.approx(
-            found.scores[name], abs=1e-3
-        )
-
-
-def test_profiles_of_the_worst_inputs():
-    nobody = profiles({"digits": {"adam": None, "sgdm": math.inf}}, [1.0])
-    assert nobody.shares == {"adam": [0.0], "sgdm": [0.0]}
-    assert (nobody.scores, nobody.unreached) == ({"adam": 0.0, "sgdm": 0.0}, ["digits"])
-    alone = profiles({"digits": {"adam": 3.0, "yogi": 1.0}, "ptb": {"adam": 5.0}}, [1.0])
-    assert (alone.shares, alone.left_out) == ({"adam": [1.0]}, ["yogi"])
-    assert profiles({}).shares == {}
-    assert profiles({}).taus[0::120] == [1.0, 4.0]
-    with pytest.raises(ValueError, match="took on digits must be above 0"):
-        profiles({"digits": {"adam": 0.0}})

@@ -18,13 +18,14 @@ from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.schedules import Step
-from adamomentum_lab.selection import seed_for, shown_in
+from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.loop import seed_for, shown_file
 from adamomentum_paper.workloads import _cifar10_gan
-from tests.adamomentum_lab.test_supervised import kill_until_done
-from tests.adamomentum_paper.test_cifar10_workloads import noise_where_missing
-from tests.adamomentum_paper.test_gans import NAMES
+from tests.adamomentum_lab.loops import kill_until_done
+from tests.adamomentum_paper.noise import noise_where_missing
+from tests.adamomentum_paper.workloads.test_gans import NAMES
 
 
 @pytest.fixture
@@ -227,7 +228,7 @@ def test_what_is_recorded_and_drawn(name, images, tmp_path):
     sheets = [tmp_path / f"sheet-000{i}.png" for i in range(3)]
     assert len({sheet.read_bytes() for sheet in sheets}) == 3
     assert (tmp_path / "interpolation.png").exists()
-    words = shown_in(tmp_path, chosen(outcome.epochs, loop.workload)["epoch"]).read_text()
+    words = shown_file(tmp_path, select_epoch(outcome.epochs, loop.workload)["epoch"]).read_text()
     assert f"{tmp_path}/sheet-*.png" in words
     assert f"{tmp_path}/interpolation.png" in words
 

@@ -1,7 +1,5 @@
 """The loop: repeatable, continued bit for bit, honest about divergence."""
 
-import multiprocessing
-import random
 from typing import ClassVar
 
 import numpy as np
@@ -15,39 +13,16 @@ from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import BusyError
-from adamomentum_lab.selection import seed_for, shown_in
+from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.supervised import Supervised
+from adamomentum_lab.training.loop import seed_for, shown_file
 from adamomentum_lab.workload import Classification, Data
+from tests.adamomentum_lab.loops import kill_until_done, loop_of, weights
 from tests.adamomentum_lab.problems import write_problem
 
 
 def problem(tmp_path, name="plain", scale="mini", protocol="fair"):
     return find_workload(str(write_problem(tmp_path, name))).load()(scale, protocol)
-
-
-def loop_of(workload, folder=None, seed=1, build=AdaMomentum, **options):
-    checkpoints = Checkpoints(folder) if folder else None
-    return Supervised(workload, build, seed, checkpoints=checkpoints, **options)
-
-
-def weights(loop):
-    return torch.cat([param.detach().flatten() for param in loop.model.parameters()])
-
-
-def continues(workload, folder, after):
-    """Whether a run that is stopped after so many updates ends as one that is not."""
-    whole = loop_of(workload)
-    whole.run()
-    updates = []
-    stop = loop_of(
-        workload, folder, on_update=updates.append, stopped=lambda: len(updates) == after
-    )
-    assert stop.run().status == "stopped"
-    resumed = loop_of(workload, folder)
-    assert resumed.run().status == "done"
-    assert whole.outcome.epochs == resumed.outcome.epochs
-    return torch.equal(weights(whole), weights(resumed))
 
 
 def test_it_is_the_loop_anyone_would_write(tmp_path):
@@ -200,7 +175,7 @@ def test_which_epoch_is_reported(protocol, epoch, reads):
     loop.data = Data(loop.data.train, loop.data.validation, tuple(loop.data.test))
     workload.marked = loop.data.test
     outcome = loop.run()
-    record = chosen(outcome.epochs, workload)
+    record = select_epoch(outcome.epochs, workload)
     assert record["epoch"] == epoch
     assert workload.asked.count("test") == reads
     assert ("validation" in record) == (protocol == "fair")
@@ -276,36 +251,6 @@ def test_one_process_at_a_time(tmp_path):
 
     execute(job, on_epoch=at_once)
     assert execute(job).status == "done"
-
-
-def _executed(job):
-    execute(job)
-
-
-# Its server imports torch once; its children start in milliseconds, with no parallel region before.
-FORKSERVER = multiprocessing.get_context("forkserver")
-
-
-def kill_until_done(job, kills, wait=None):
-    """Execute a job in processes that are killed at random instants, but for the last."""
-    FORKSERVER.set_forkserver_preload(["adamomentum_lab.engine.job"])
-    moment = random.Random(0)
-    wait = wait or (lambda process: process.join(moment.uniform(0.02, 0.5)))
-    killed = 0
-    for _ in range(200):
-        process = FORKSERVER.Process(target=_executed, args=(job,))
-        process.start()
-        if killed < kills:
-            wait(process)
-        else:
-            process.join()
-        if not process.is_alive():
-            assert process.exitcode == 0
-            break
-        process.kill()
-        process.join()
-        killed += 1
-    assert killed >= kills
 
 
 @pytest.mark.slow
@@ -438,7 +383,7 @@ def test_what_a_workload_shows_and_carries(tmp_path):
         workload, tmp_path, on_update=updates.append, stopped=lambda: len(updates) == 10
     )
     stopped.run()
-    assert shown_in(tmp_path, 1).read_text() == "50 shown"
+    assert shown_file(tmp_path, 1).read_text() == "50 shown"
     workload.state = None
     loop_of(workload, tmp_path).run()
     told = [None if value is None else int(value) for value in carried]
@@ -470,4 +415,4 @@ def test_the_epoch_that_is_reported_is_the_one_that_is_shown(tmp_path):
     workload.evaluate = lambda *_: {"accuracy": next(scores)}
     workload.show = lambda *_: "words"
     loop_of(workload, tmp_path).run()
-    assert [i for i in range(1, 5) if shown_in(tmp_path, i).exists()] == [1, 2]
+    assert [i for i in range(1, 5) if shown_file(tmp_path, i).exists()] == [1, 2]

@@ -1,4 +1,4 @@
-"""Trees of image files, and the ImageNet workload on them."""
+"""Trees of image files, ImageNet and Tiny ImageNet."""
 
 import os
 import signal
@@ -10,9 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.schedules import Moment
 from adamomentum_paper.data import imagenet, tiny_imagenet
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.images import (
@@ -24,15 +22,7 @@ from adamomentum_paper.data.images import (
     random_crop,
     stream,
 )
-from tests.adamomentum_lab.test_supervised import continues
-
-
-def write_image(file, size=(64, 64), mode="RGB", seed=0):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    bands = len(Image.new(mode, (1, 1)).getbands())
-    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], bands), np.uint8)
-    Image.fromarray(pixels.squeeze(), mode if mode == "CMYK" else None).save(file)
-    return file
+from tests.adamomentum_paper.image_trees import write_image
 
 
 @pytest.fixture
@@ -112,36 +102,38 @@ def test_a_random_crop_is_inside_and_takes_what_chance_says(tmp_path):
     np.testing.assert_array_equal(np.array(random_crop(image, least, 32)), np.array(expected))
 
 
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_worker_processes_decode_the_same(tree, workers):
-    files, labels = image_tree(tree, "")
+def crops(files):
+    """Two batches of random crops and one as it is evaluated, and the images they should hold."""
     chances = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
     order = torch.tensor([4, 0, 5, 2, 1, 3])
-    batches = [(order[:4], chances[:4]), (order[4:], chances[4:])]
-    got = list(stream(files, labels, batches, 24, workers))
-    assert [y.tolist() for _, y in got] == [[1, 0, 1, 0], [0, 1]]
-    images = torch.cat([x for x, _ in got])
-    for image, index, chance in zip(images, order, chances, strict=True):
-        expected = as_bytes(random_crop(decoded(files[index]), chance, 24))
-        assert torch.equal(image, expected)
-    evaluated = torch.cat([x for x, _ in stream(files, labels, [(order,)], 24, workers)])
-    assert torch.equal(evaluated[0], as_bytes(middle(decoded(files[4]), 24)))
+    batches = [(order[:4], chances[:4]), (order[4:], chances[4:]), (order,)]
+    images = [
+        as_bytes(random_crop(decoded(files[index]), chance, 24))
+        for index, chance in zip(order, chances, strict=True)
+    ]
+    images += [as_bytes(middle(decoded(files[index]), 24)) for index in order]
+    return batches, torch.stack(images)
+
+
+def test_batches_are_decoded(tree):
+    files, labels = image_tree(tree, "")
+    batches, images = crops(files)
+    got = list(stream(files, labels, batches, 24, 0))
+    assert [y.tolist() for _, y in got] == [[1, 0, 1, 0], [0, 1], [1, 0, 1, 0, 0, 1]]
+    assert torch.equal(torch.cat([x for x, _ in got]), images)
 
 
 @pytest.mark.slow
-def test_a_damaged_file_is_told_from_a_worker(tree):
+def test_worker_processes(tree):
+    """They decode the same, ignore Ctrl-C and report a damaged file. Starting them takes long."""
     files, labels = image_tree(tree, "")
-    files[1].write_text("no image")
-    with pytest.raises(LabError, match=r"1\.JPEG cannot be decoded") as told:
-        list(stream(files, labels, [(torch.arange(6),)], 24, 1))
-    assert "\n" not in str(told.value)
-
-
-@pytest.mark.slow
-def test_ctrl_c_is_not_for_the_workers(tree):
-    files, labels = image_tree(tree, "")
-    batches = stream(files, labels, [(torch.arange(6),)] * 40, 24, 2)
-    next(batches)
+    batches, images = crops(files)
+    damaged = [*files, write_image(tree / "damaged.JPEG")]
+    damaged[-1].write_text("no image")
+    labels = torch.cat([labels, labels[:1]])
+    many = [*batches * 20, (torch.tensor([0, 6]),)]
+    ready = stream(damaged, labels, many, 24, 2)
+    got = [next(ready)]
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
     workers = [
         int(child)
@@ -151,34 +143,12 @@ def test_ctrl_c_is_not_for_the_workers(tree):
     assert len(workers) >= 2
     for worker in workers:
         os.kill(worker, signal.SIGINT)
-    assert len(list(batches)) == 39
-
-
-@pytest.fixture
-def tiny(tmp_path, monkeypatch):
-    """Tiny ImageNet in the official layout with a few images, beside the 20 classes alone."""
-    monkeypatch.setattr(tiny_imagenet, "TRAIN", 20)
-    monkeypatch.setattr(tiny_imagenet, "VAL", 17)
-    names = [f"n{i:03}" for i in range(200)]
-    whole, part = tmp_path / "tiny-imagenet-200", tmp_path / "part" / "tiny-imagenet-20"
-    lines = []
-    for c, name in enumerate(names):
-        read = c % 10 == 0
-        (whole / "train" / name / "images").mkdir(parents=True)
-        for i in range(20 if read else 0):
-            content = write_image(tmp_path / "x.JPEG", seed=100 * c + i).read_bytes()
-            for folder in (whole / "train" / name / "images", part / "train" / name):
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / f"{name}_{i}.JPEG").write_bytes(content)
-        for i in range(17 if read else 0):
-            content = write_image(tmp_path / "x.JPEG", seed=100 * c + 50 + i).read_bytes()
-            file = f"val_{1000 * i + c}.JPEG"
-            for folder in (whole / "val" / "images", part / "val" / name):
-                folder.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_bytes(content)
-            lines.append(f"{file}\t{name}\t0\t0\t62\t62")
-    (whole / "val" / "val_annotations.txt").write_text("\n".join(lines))
-    return tmp_path
+    got += [next(ready) for _ in many[1:-1]]
+    assert [y.tolist() for _, y in got] == [[1, 0, 1, 0], [0, 1], [1, 0, 1, 0, 0, 1]] * 20
+    assert torch.equal(torch.cat([x for x, _ in got]), images.repeat(20, 1, 1, 1))
+    with pytest.raises(LabError, match=r"damaged\.JPEG cannot be decoded") as error:
+        next(ready)
+    assert "\n" not in str(error.value)
 
 
 def test_both_layouts_of_tiny_imagenet_are_the_same(tiny):
@@ -207,72 +177,7 @@ def test_the_real_tiny_imagenet():
     assert torch.bincount(labels).tolist() == [50] * 20
 
 
-def test_the_small_workload_continues_bit_for_bit(tiny, tmp_path, monkeypatch):
-    if not (root() / "tiny-imagenet-20").is_dir():
-        monkeypatch.setenv("ADAMOMENTUM_DATA", str(tiny))
-    else:
-        monkeypatch.undo()
-    workload = find_workload("imagenet_resnet18").load()("smoke")
-    assert workload.caveats == ("on 20 classes of Tiny ImageNet, 64x64: not ImageNet",)
-    workload.batch = 32
-    workload.epochs = {"smoke": 2}
-    assert continues(workload, tmp_path, after=11)
-
-
-def test_schedules_end_where_the_paper_says():
-    workload = find_workload("imagenet_resnet18").load()("full")
-    end = Moment(1, 100, 100)
-    assert workload.schedule_of("sgdm").lr(0.1, end) == pytest.approx(1e-4)
-    for name in ("adam", "adamomentum"):
-        assert workload.schedule_of(name).lr(1e-3, end) == pytest.approx(5e-6)
-        assert workload.schedule_of(name).lr(1e-3, Moment(0, 0, 100)) == 1e-3
-    assert workload.batch == 256
-    assert workload.caveats == ()
-    assert find_workload("imagenet_resnet18").load()("full", "as-run").selection == "last"
-
-
-@pytest.fixture
-def small_imagenet(tmp_path, monkeypatch):
-    """ImageNet's layout with four classes of five images."""
-    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
-    for name, value in (("TRAIN", 20), ("VAL", 8), ("CLASSES", 4)):
-        monkeypatch.setattr(imagenet, name, value)
-    for split, count in (("train", 5), ("val", 2)):
-        for c in range(4):
-            for i in range(count):
-                file = tmp_path / "imagenet" / split / f"n{c}" / f"{i}.JPEG"
-                write_image(file, (240 + 10 * i, 300), seed=10 * c + i)
-    return tmp_path
-
-
 def test_imagenet_of_the_wrong_size(small_imagenet, monkeypatch):
     monkeypatch.setattr(imagenet, "TRAIN", 21)
     with pytest.raises(LabError, match="holds 20 images of 4 classes, not 21 of 4: register at"):
         imagenet.imagenet(train=True)
-
-
-@pytest.mark.slow
-def test_the_full_workload_reads_files_and_continues(small_imagenet, monkeypatch, tmp_path):
-    origin = find_workload("imagenet_resnet18")
-    cls = origin.load()
-    monkeypatch.setitem(vars(__import__(cls.__module__, fromlist=["x"]))["_VALIDATION"], "full", 4)
-    workload = cls("full")
-    workload.batch = 6
-    workload.epochs = {"full": 1}
-    monkeypatch.setattr(
-        cls,
-        "model",
-        lambda self: torch.nn.Sequential(
-            torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten(), torch.nn.Linear(48, 4)
-        ),
-    )
-    data = workload.data()
-    assert [len(split[0]) for split in (data.train, data.validation, data.test)] == [16, 4, 8]
-    seen = torch.cat([y for _, y in workload.batches(data.train, torch.Generator())])
-    assert torch.equal(seen.sort().values, data.train[1].sort().values)
-    shares = [
-        torch.cat([y for _, y in workload.batches(data.train, torch.Generator(), rank, 2)])
-        for rank in range(2)
-    ]
-    assert torch.equal(torch.cat(shares).sort().values, seen.sort().values)
-    assert continues(workload, tmp_path, after=2)

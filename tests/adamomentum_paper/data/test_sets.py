@@ -1,70 +1,15 @@
 """What is known of data sets, and what is told of damage and absence."""
 
-import gzip
 import json
-import re
-import struct
 
-import numpy as np
 import pytest
-import torch
-from adamomentum_paper.data.idx import read_idx
 from typer.testing import CliRunner
 
 from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data import fashion_mnist as fashion
 from adamomentum_paper.data import sets
-from adamomentum_paper.data.files import hash_like, root
+from adamomentum_paper.data.files import hash_like
 from adamomentum_paper.data.sets import DataSet, Layout, get, known
-
-
-def idx_of(array, kind):
-    head = bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-    return head + array.astype(array.dtype.newbyteorder(">")).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("dtype", "kind"),
-    [("u1", 8), ("i1", 9), ("i2", 11), ("i4", 12), ("f4", 13), ("f8", 14)],
-)
-@pytest.mark.parametrize("shape", [(7,), (3, 4, 5), (0, 2), ()])
-def test_idx_of_every_type(dtype, kind, shape):
-    array = (np.random.default_rng(0).standard_normal(shape) * 50).astype(dtype)
-    content = idx_of(np.asarray(array), kind)
-    for stored in (content, gzip.compress(content)):
-        np.testing.assert_array_equal(read_idx(stored).numpy(), array)
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "is not in the IDX format"),
-        (b"PK\3\4 a zip", "begins with '504b0304'"),
-        (b"\0\0\x08\x02\0\0\0\x02", "takes"),
-        (idx_of(np.zeros((3, 2), np.uint8), 8)[:-1], "has 17 bytes; an array of 3x2 takes 18"),
-        (gzip.compress(b"x" * 100, mtime=0)[:-9], "cannot be unpacked"),
-        (gzip.compress(b"x" * 100, mtime=0)[:12] + b"!!!!" + b"x" * 9, "cannot be unpacked"),
-    ],
-)
-def test_idx_that_is_none(content, sentence):
-    with pytest.raises(LabError, match=f"images.gz .*{re.escape(sentence)}|{re.escape(sentence)}"):
-        read_idx(content, "images.gz")
-
-
-@pytest.mark.skipif(
-    not (root() / "fashion-mnist").is_dir(), reason="Fashion-MNIST is not in the data folder"
-)
-def test_the_real_fashion_mnist():
-    images, labels = fashion.fashion_mnist(train=False)
-    assert images.shape == (10_000, 1, 28, 28)
-    assert images.dtype == torch.uint8
-    assert torch.bincount(labels).tolist() == [1000] * 10
-
-
-def test_fashion_mnist_that_is_missing(tmp_path):
-    with pytest.raises(LabError, match=r"train-images.* is missing: `adamomentum data fetch fash"):
-        fashion.fashion_mnist(train=True, folder=tmp_path)
 
 
 def test_every_set_says_where_it_comes_from():
@@ -77,7 +22,7 @@ def test_every_set_says_where_it_comes_from():
             assert all(hash_like(digest) for digest in layout.files.values())
         for download in dataset.downloads:
             assert hash_like(download.digest)
-    assert {"cifar10", "fashion-mnist", "imagenet", "tiny-imagenet"} <= set(known())
+    assert {"cifar10", "imagenet", "tiny-imagenet"} <= set(known())
     with pytest.raises(LabError, match="did you mean 'cifar10'"):
         get("cifar-10")
 

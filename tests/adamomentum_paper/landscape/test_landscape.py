@@ -20,11 +20,11 @@ from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_paper.landscape.compare import compared, difference, grouped, verdict
 from adamomentum_paper.landscape.curvature import Hessian, top_eigenvalue, trace
 from adamomentum_paper.landscape.draw import ceiling, page, plus_minus
-from adamomentum_paper.landscape.solutions import Problem, listed, named, solution
+from adamomentum_paper.landscape.solutions import Problem, find_runs, listed, solution
 from adamomentum_paper.landscape.surface import Surroundings, direction, spread
 from adamomentum_paper.landscape.words import MEASURES, sentences
+from tests.adamomentum_lab.command_line import run_here, run_process, without_machine
 from tests.adamomentum_lab.problems import HEAD, write_problem
-from tests.adamomentum_lab.test_cli import command, without_machine
 
 QUICK = ["--grid", "3", "--directions", "2", "--probes", "2", "--steps", "3", "--examples", "40"]
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-11}
@@ -265,7 +265,7 @@ def test_the_centre_is_the_training_loss_in_eval_mode(trained):
     workload = find_workload(str(trained / "plain.py")).load()("mini", "fair")
     x, y = workload.data().train
     problem = Problem(workload, 10**6)
-    (found,) = named(ids(trained)[:1], trained / "runs")
+    (found,) = find_runs(ids(trained)[:1], trained / "runs")
     end = solution(found, problem)
     assert (end.epochs, end.averaged, problem.examples) == (4, 1, 100)
     with torch.no_grad():
@@ -453,16 +453,16 @@ def test_in_a_process_of_its_own(tmp_path):
     runs = ["--runs", tmp_path / "runs"]
     for optimizer in ("adam", "adamomentum"):
         args = ["train", "digits_cnn", "--scale", "smoke", "--optimizer", optimizer]
-        assert command(*args, *runs).returncode == 0
+        assert run_here(*args, *runs).returncode == 0
     names = ids(tmp_path)
-    done = command("landscape", *names, *runs, *QUICK, "--out", tmp_path / "out")
+    done = run_process("landscape", *names, *runs, *QUICK, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "[2/2] adamomentum, seed 1: loss" in done.stderr
     assert "decides nothing beyond these runs" in done.stdout
-    wrong = command("landscape", "nothing", *runs)
+    wrong = run_here("landscape", "nothing", *runs)
     assert wrong.returncode == 2
     (tmp_path / "file").write_text("")
-    blocked = command("landscape", *names, *runs, *QUICK, "--out", tmp_path / "file")
+    blocked = run_here("landscape", *names, *runs, *QUICK, "--out", tmp_path / "file")
     assert blocked.returncode == 1
     assert blocked.stderr.startswith("adamomentum: cannot write to ")  # before it measures
     assert "Traceback" not in blocked.stderr

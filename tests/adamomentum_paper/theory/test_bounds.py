@@ -1,15 +1,11 @@
-"""The pages on regret and on non-convex convergence: bounds and regrets worked by hand."""
+"""The bounds on regret and on non-convex convergence, worked by hand."""
 
-import json
 import math
-from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from adamomentum_lab.files import dumps
-from adamomentum_paper import theory
 from adamomentum_paper.theory import _adversary, _nonconvex, _online, regret
 from adamomentum_paper.theory._bounds import (
     Average,
@@ -199,46 +195,3 @@ def test_v_stays_between_what_the_proof_gives():
         assert setting.b_l(steps - 1) == pytest.approx(smallest)  # the proof's last step is T + 1
         assert smallest < setting.b_l(steps, printed=True)
         assert smallest < setting.b_u(steps)
-
-
-@pytest.fixture(scope="module", params=["regret", "nonconvex"])
-def smoke(request):
-    claim = theory.get(request.param)
-    return claim, json.loads(dumps(claim.compute("smoke", lambda part: None)))
-
-
-def test_verdicts_follow_from_the_file(smoke):
-    claim, numbers = smoke
-    findings = claim.judge(numbers)
-    again = json.loads(json.dumps(numbers))
-    assert claim.judge(again) == findings
-    assert [asdict(table) for table in claim.tables(again)] == [
-        asdict(table) for table in claim.tables(numbers)
-    ]
-    assert all(finding.found[-1] == "." for finding in findings)
-    assert "nan" not in " ".join(finding.found for finding in findings)
-
-
-def test_the_same_numbers_again(smoke):
-    claim, numbers = smoke
-    assert json.loads(dumps(claim.compute("smoke", lambda part: None))) == numbers
-
-
-def test_a_broken_bound_is_reported(smoke):
-    claim, numbers = smoke
-    numbers = json.loads(json.dumps(numbers))
-    assert claim.judge(numbers)[0].word != "does not hold"
-    if claim.name == "regret":
-        numbers["streams"]["quadratic"]["amsgrad"][-1]["regret"][0][0][0] = 1e12
-    else:
-        numbers["averages"][-1][0][0] = [1e6] * numbers["trajectories"]
-    assert claim.judge(numbers)[0].word == "does not hold"
-
-
-def test_figures(smoke):
-    from matplotlib.figure import Figure
-
-    claim, numbers = smoke
-    figure = Figure(figsize=(11, 7.5), layout="constrained")
-    claim.draw(numbers, figure)
-    assert len(figure.axes) >= 4

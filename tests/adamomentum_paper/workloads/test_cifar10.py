@@ -1,6 +1,5 @@
-"""The paper's CIFAR-10 experiments: settings by protocol, the loss, a run that is continued."""
+"""The paper's CIFAR-10 experiments: settings by protocol, the loss, a resumed run."""
 
-import math
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.race.record import missing_settings
 from adamomentum_lab.training.supervised import Supervised
-from adamomentum_paper.data.files import root
 from adamomentum_paper.losses import smoothed_cross_entropy
 from adamomentum_paper.workloads import _cifar10
-from tests.adamomentum_lab.test_supervised import continues
+from tests.adamomentum_lab.loops import continues
+from tests.adamomentum_paper.noise import noise_where_missing
 
 NAMES = ["cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121"]
 
@@ -24,32 +23,6 @@ NAMES = ["cifar10_vgg16", "cifar10_resnet34", "cifar10_densenet121"]
 def images(monkeypatch):
     """The real ones where there are, else noise of their shape."""
     noise_where_missing(monkeypatch, _cifar10)
-
-
-def noise_where_missing(monkeypatch, module):
-    """Have a module read noise where CIFAR-10 is not there."""
-    if (root() / "cifar-10-batches-bin").is_dir():
-        return
-
-    def noise(train):
-        generator = torch.Generator().manual_seed(int(train))
-        n = 400 if train else 100
-        x = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=generator)
-        return x, torch.randint(10, (n,), generator=generator)
-
-    monkeypatch.setattr(module, "cifar10", noise)
-
-
-def test_smoothing_is_the_authors():
-    logits = torch.randn(5, 10, generator=torch.Generator().manual_seed(0))
-    labels = torch.tensor([3, 0, 9, 1, 1])
-    target = torch.full((5, 10), 0.1 / 9)
-    target[torch.arange(5), labels] = 0.9
-    entropy = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1 / 9))
-    expected = functional.cross_entropy(logits, target) - entropy
-    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.1), expected)
-    plain = functional.cross_entropy(logits, labels)
-    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, 0.0), plain)
 
 
 def test_each_protocol_has_its_form_of_smoothing(images):

@@ -1,4 +1,4 @@
-"""The Frechet distance against closed forms, and the networks whose features it compares."""
+"""The Frechet distance against closed forms."""
 
 import math
 import subprocess
@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from torch import nn
 
-from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.inception import NAME, NUMBER, inception
-from adamomentum_paper.workloads import _classifier
-from adamomentum_paper.workloads._classifier import trained
 from adamomentum_paper.workloads._frechet import Frechet
 
 
@@ -109,119 +104,3 @@ def test_no_other_library_is_asked():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
-
-
-def examples(n=60):
-    chance = torch.Generator().manual_seed(0)
-    x = torch.randint(256, (n, 1, 8, 8), dtype=torch.uint8, generator=chance)
-    return x, torch.randint(10, (n,), generator=chance)
-
-
-def same(one, other):
-    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)
-
-
-def test_the_classifier_depends_on_its_images_alone(tmp_path):
-    one = trained(examples(), 10, 4, 2, None)
-    torch.manual_seed(5)
-    before = torch.get_rng_state()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        other = trained(examples(), 10, 4, 2, tmp_path)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert same(one, other)
-    assert not other.training
-    assert other(examples()[0]).shape == (60, other.number) == (60, 16)
-    assert not any(param.requires_grad for param in other.parameters())
-
-
-def test_the_classifier_learns():
-    x = torch.zeros(200, 1, 8, 8, dtype=torch.uint8)
-    y = torch.arange(200) % 2
-    x[y == 1, :, :, :4] = 200
-    network = trained((x, y), 2, 4, 10, None)
-    assert (network.head(network(x)).argmax(1) == y).all()
-
-
-def test_the_classifier_is_trained_once(tmp_path, monkeypatch):
-    first = trained(examples(), 10, 4, 1, tmp_path)
-    (folder,) = tmp_path.iterdir()
-    (folder / "last.tmp").write_bytes(b"of a process that was killed")
-    original = _classifier._train
-    monkeypatch.setattr(_classifier, "_train", lambda *_: pytest.fail("trained again"))
-    assert same(trained(examples(), 10, 4, 1, tmp_path), first)
-    monkeypatch.setattr(_classifier, "_train", original)
-    trained(examples(61), 10, 4, 1, tmp_path)  # other images, another classifier
-    assert len(list(tmp_path.iterdir())) == 2
-    (folder / "last.ckpt").write_bytes(b"rubbish")
-    with pytest.warns(UserWarning, match="damaged"):
-        assert same(trained(examples(), 10, 4, 1, tmp_path), first)
-
-
-class Pooled(nn.Module):
-    """In place of Inception: as many features as it is told, of the first pixel."""
-
-    def __init__(self, number: int):
-        super().__init__()
-        self.number = number
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x[:, 0, 0, :1].float().expand(-1, self.number)
-
-
-class Asked(Pooled):
-    def forward(self, x: torch.Tensor, return_features: bool = False) -> torch.Tensor:
-        n = self.number if return_features else 1008
-        return x[:, 0, 0, :1].float().expand(-1, n)
-
-
-class BytesAlone(Pooled):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.dtype == torch.uint8, "no bytes"
-        return x[:, 0, 0, :1].float().expand(-1, self.number)
-
-
-class FloatsAlone(Pooled):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert x.dtype == torch.float32, "no floats"
-        return x[:, 0, 0, :1].expand(-1, self.number)
-
-
-@pytest.mark.parametrize("cls", [Pooled, Asked])
-def test_inception_is_the_users(cls, tmp_path, monkeypatch):
-    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
-    torch.jit.script(cls(NUMBER)).save(tmp_path / NAME)
-    found = inception()
-    assert found(torch.full((3, 3, 32, 32), 7, dtype=torch.uint8)).shape == (3, 2048)
-    elsewhere = tmp_path / "mine.pt"
-    (tmp_path / NAME).rename(elsewhere)
-    monkeypatch.setenv("ADAMOMENTUM_INCEPTION", str(elsewhere))
-    assert inception().number == 2048
-
-
-def test_without_inception_one_sentence_says_where_it_should_be(tmp_path, monkeypatch):
-    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
-    with pytest.raises(LabError, match=r"FID needs the Inception .*/inception-2015-12-05\.pt is"):
-        inception()
-    torch.jit.script(Pooled(1000)).save(tmp_path / NAME)
-    with pytest.raises(LabError, match=r"makes \(2, 1000\) of two images; .* makes \(2, 2048\)"):
-        inception()
-    (tmp_path / NAME).write_bytes(b"no network")
-    with pytest.raises(LabError, match="cannot be used as the network of FID"):
-        inception()
-    torch.jit.script(FloatsAlone(NUMBER)).save(tmp_path / NAME)
-    with pytest.raises(LabError, match=r"cannot be used as .*: no floats$"):
-        inception()
-
-
-def test_pictures_that_are_no_numbers_have_no_features(tmp_path, monkeypatch):
-    monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
-    torch.jit.script(BytesAlone(NUMBER)).save(tmp_path / NAME)
-    found = inception()(torch.full((3, 3, 32, 32), math.nan))
-    assert found.shape == (3, NUMBER)
-    assert found.isnan().all()

@@ -1,4 +1,4 @@
-"""Translation: text and its batches, the readers, the loss, BLEU, settings, continued runs."""
+"""Translation: batches, the loss, BLEU, settings, resumed runs."""
 
 import itertools
 import math
@@ -6,8 +6,6 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from adamomentum_lab import contenders
@@ -15,28 +13,16 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.schedules import Moment
-from adamomentum_paper.data import iwslt14, multi30k, tatoeba
 from adamomentum_paper.data.bpe import LearntBPE
 from adamomentum_paper.data.files import root
-from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs, Text, buckets
+from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs
 from adamomentum_paper.workloads import _translation, iwslt14_transformer, multi30k_transformer
-from tests.adamomentum_lab.test_supervised import loop_of, weights
+from tests.adamomentum_lab.loops import loop_of, weights
+from tests.adamomentum_paper.sentences import invented
 
 NAMES = ["multi30k_transformer", "iwslt14_transformer"]
 HAS_MULTI30K = (root() / "multi30k-de-en").is_dir()
 HAS_IWSLT = (root() / "iwslt14.tokenized.de-en").is_dir()
-HAS_TATOEBA = (root() / "tatoeba-de-en").is_dir()
-
-
-def invented(n, seed=0):
-    """Sentences of an invented language, and the same words in another order."""
-    draw = torch.Generator().manual_seed(seed)
-    words = ["ein", "hund", "spielt", "im", "schnee", "und", "zwei", "katzen", "schlafen", "nicht"]
-    rows = [
-        [words[i] for i in torch.randint(10, (int(length),), generator=draw)]
-        for length in torch.randint(2, 12, (n,), generator=draw)
-    ]
-    return Text([" ".join(row) for row in rows], [" ".join(reversed(row)) for row in rows])
 
 
 @pytest.fixture
@@ -49,43 +35,7 @@ def text(monkeypatch):
         monkeypatch.setattr(iwslt14_transformer, "merges", lambda whole: "#version: 0.2\nu n\n")
 
 
-# Text and batches
-
-
-def test_text_needs_a_translation_of_every_sentence():
-    with pytest.raises(LabError, match="there are 2 sentences and 1 translations"):
-        Text(["a", "b"], ["c"])
-    assert Text(["a", "b"], ["c", "d"])[1:] == Text(["b"], ["d"])
-
-
-def test_what_is_left_out_of_training():
-    long = " ".join(["x"] * 175)
-    pairs = [("a b", "c d e"), ("a b", "c d e f"), ("", "a"), ("", ""), (long, long)]
-    pairs += [(f"{long} x", f"{long} x"), ("a b c", "d e"), ("a b c d", "e f")]
-    text = Text(*zip(*pairs, strict=True)).cleaned()
-    kept = [pairs[i] for i in (0, 4, 6)]
-    assert list(zip(text.source, text.target, strict=True)) == kept
-
-
-LENGTHS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), max_size=80)
-
-
-@settings(deadline=None, derandomize=True)
-@given(LENGTHS, st.integers(20, 300))
-def test_every_sentence_is_in_one_batch(lengths, max_tokens):
-    batches = buckets(lengths, max_tokens)
-    assert sorted(i for batch in batches for i in batch.tolist()) == list(range(len(lengths)))
-    for batch in batches:
-        for side in (0, 1):
-            longest = max(lengths[i][side] for i in batch.tolist())
-            assert longest * len(batch) <= max_tokens or len(batch) == 1
-    first = [lengths[i][0] for batch in batches for i in batch.tolist()]
-    assert first == sorted(first)
-
-
-def test_batches_are_full():
-    batches = buckets([(10, 8)] * 95, 100)
-    assert [len(batch) for batch in batches] == [10] * 9 + [5]
+# Batches
 
 
 class Small(_translation.Translation):
@@ -158,111 +108,10 @@ def test_processes_share_every_batch(small):
     assert all(len(next(small.batches(lonely, None, rank, 2))[0]) == 1 for rank in range(2))
 
 
-# Readers
-
-
-def test_multi30k_that_is_missing(tmp_path):
-    with pytest.raises(LabError, match=r"val\.de is missing: `adamomentum data fetch multi30k`"):
-        multi30k.multi30k("val", tmp_path)
-
-
-@pytest.mark.skipif(not HAS_MULTI30K, reason="Multi30k is not in the data folder")
-def test_the_real_multi30k():
-    sizes = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000}
-    for split, size in sizes.items():
-        assert len(multi30k.multi30k(split)) == size
-    assert len(multi30k.multi30k("train").cleaned()) == 29_000 - 888
-    assert multi30k.DATASET.state()[0] == "complete"
-
-
-def test_pairs_between_tabs(tmp_path):
-    file = tmp_path / "pairs.txt"
-    file.write_text("Go.\tGeh.\nHi\u2028!\tHallo!\tCC-BY\n", encoding="utf-8")
-    assert tatoeba.tab_separated(file) == Text(["Geh.", "Hallo!"], ["Go.", "Hi\u2028!"])
-    file.write_text("Go.\tGeh.\nHi!\n")
-    with pytest.raises(LabError, match=r"line 2 of .*pairs\.txt has no tab"):
-        tatoeba.tab_separated(file)
-    with pytest.raises(LabError, match=r"none\.txt cannot be read"):
-        tatoeba.tab_separated(tmp_path / "none.txt")
-    with pytest.raises(LabError, match=r"deu\.txt is missing: `adamomentum data fetch tatoeba`"):
-        tatoeba.tatoeba(tmp_path)
-
-
-def test_no_sentence_is_on_two_sides():
-    many = invented(3000)
-    text = Text([*many.source, *many.source], [*many.target, *map(str.upper, many.target)])
-    train, validation, test = tatoeba.divided(text, train=0.5, held_out=0.1)
-    for one, other in itertools.combinations((train, validation, test), 2):
-        assert not set(one.target) & set(other.target)
-    for held_out in (validation, test):
-        assert len(held_out) > 50
-        assert not set(train.source) & set(held_out.source)
-    assert len(train) == pytest.approx(3000, rel=0.05)
-    assert list(train.target) != sorted(train.target, key=len)
-    again = tatoeba.divided(Text(text.source[::-1], text.target[::-1]), 0.5, 0.1)
-    assert again == (train, validation, test)
-
-
-@pytest.mark.skipif(not HAS_TATOEBA, reason="Tatoeba is not in the data folder")
-def test_the_real_tatoeba():
-    text = tatoeba.tatoeba()
-    assert len(text) == 169_813
-    assert (text.source[0], text.target[0]) == ("Hallo!", "Hi.")
-    train, _, _ = tatoeba.divided(text, train=0.15, held_out=0.004)  # as at mini
-    assert (len(train), len(train.cleaned())) == (25_503, 24_286)
-    assert tatoeba.DATASET.state()[0] == "complete"
-
-
-@pytest.mark.skipif(not HAS_IWSLT, reason="IWSLT'14 is not in the data folder")
-def test_the_real_part_of_iwslt14():
-    sizes = {"train": 4_600, "valid": 7_283, "test": 6_750}
-    for split, size in sizes.items():
-        assert len(iwslt14.iwslt14(split, whole=False)) == size
-    # The usual preparation has cleaned training and validation before they were published.
-    assert len(iwslt14.iwslt14("train", whole=False).cleaned()) == 4_600
-
-
-def test_the_whole_of_iwslt14(tmp_path, monkeypatch):
-    folder = tmp_path / "iwslt14.tokenized.de-en"
-    folder.mkdir()
-    (folder / "train-4600.de").touch()
-    with pytest.raises(LabError, match=r"train\.de is missing.*160,239.*there is train-4600\.de\."):
-        iwslt14.iwslt14("train", True, tmp_path)
-    with pytest.raises(LabError, match=r"prepare-iwslt14\.sh of fairseq"):
-        iwslt14.merges(True, tmp_path)
-    with pytest.raises(LabError, match=r"train-4600\.de is damaged"):
-        iwslt14.iwslt14("train", False, tmp_path)
-    (folder / "train.de").write_text("gu@@ ten tag .\ndank@@ e\n")
-    (folder / "train.en").write_text("good day .\nth@@ an@@ ks\n")
-    with pytest.raises(LabError, match="has 2 German and 2 English sentences, not 160,239"):
-        iwslt14.iwslt14("train", True, tmp_path)
-    monkeypatch.setitem(iwslt14.PAIRS, "train", 2)
-    text = iwslt14.iwslt14("train", True, tmp_path)
-    assert text == Text(["guten tag .", "danke"], ["good day .", "thanks"])
-
-
 def test_the_full_scale_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
     with pytest.raises(LabError, match="with its 160,239 training pairs; there is nothing"):
         find_workload("iwslt14_transformer").load()("full").splits()
-
-
-@pytest.mark.parametrize(
-    ("tokens", "written"),
-    [
-        ("it &apos;s that pyramid .", "it's that pyramid."),
-        ("don &apos;t , we &apos;ll see !", "don't, we'll see!"),
-        ("the dogs &apos; bowl", "the dogs' bowl"),
-        ("he said , &quot; go . &quot; then", 'he said, "go." then'),
-        ("&quot; yes &quot; , &quot; no &quot; .", '"yes", "no".'),
-        ("a ( small &#91; one &#93; ) : 50 %", "a (small [one]): 50%"),
-        ("$ 5 &amp; more ...", "$5 & more..."),
-        ("sixty - four -- or 1,000 ?", "sixty - four -- or 1,000?"),
-        ("", ""),
-    ],
-)
-def test_tokens_put_together(tokens, written):
-    assert iwslt14.detokenised(tokens) == written
 
 
 # Loss and figures
@@ -470,22 +319,7 @@ def test_a_run_continues_bit_for_bit(name, text, tmp_path):
     assert (tmp_path / "translations.txt").is_file()
 
 
-def test_the_catalogue_fetches_what_is_read():
-    names = {name for layout in multi30k.DATASET.layouts for name in layout.files}
-    assert {download.into.split("/")[1] for download in multi30k.DATASET.downloads} == names
-
-
 def test_parts_of_multi30k_are_labelled():
     load = find_workload("multi30k_transformer").load()
     assert "on 14,500 of 29,000 captions" in load("mini").caveats[-1]
     assert not load("full", "paper").caveats
-
-
-def test_the_whole_of_iwslt14_is_used_where_the_part_is_not(tmp_path):
-    folder = tmp_path / "iwslt14.tokenized.de-en"
-    assert not iwslt14.only_whole(tmp_path)
-    folder.mkdir()
-    (folder / "train.de").touch()
-    assert iwslt14.only_whole(tmp_path)
-    (folder / "train-4600.de").touch()
-    assert not iwslt14.only_whole(tmp_path)

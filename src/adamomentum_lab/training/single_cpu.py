@@ -12,21 +12,13 @@ from torch.optim import Optimizer
 T = TypeVar("T")
 
 
-class Plain:
+class SingleCpu:
     """The CPU, float32, one process. Nothing is wrapped and nothing is moved."""
 
     device = torch.device("cpu")
     world_size = 1
     global_rank = 0
     is_global_zero = True
-
-    def setup_module(self, module: nn.Module) -> nn.Module:
-        """The network."""
-        return module
-
-    def setup_optimizers(self, optimizer: Optimizer) -> Optimizer:
-        """The optimizer."""
-        return optimizer
 
     def backward(self, loss: torch.Tensor) -> None:
         """Gradients of a loss."""
@@ -45,7 +37,7 @@ class Plain:
         """What is here already."""
         return value
 
-    all_reduce = broadcast = to_device
+    setup_module = setup_optimizers = all_reduce = broadcast = to_device
 
     def barrier(self) -> None:
         """Nobody is waited for."""

@@ -1,0 +1,28 @@
+"""The plan of a race: what it searches, and what it will spend."""
+
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.race.plan import make_plan
+from tests.adamomentum_lab.races import race_of
+
+
+def test_a_grid_smaller_than_the_budget_is_told():
+    cls = find_workload("digits_dcgan").load()
+    race = race_of(find_workload("digits_dcgan"), "sgdm", "adam", "sign", halving=True)
+    plan = make_plan(race, cls)
+    assert [len(plan.trials[name]) for name in race.optimizers] == [5, 6, 1]
+    assert plan.exhausted == ["sgdm", "sign"]
+    assert "sgdm: 5 of 6 trials try all there is; nobody gets the rest." in plan.lines()
+    assert "Searched (grid) for sign: nothing." in plan.lines()
+    assert plan.parts("sgdm") == [(5, 3), (3, 2), (2, 5)]
+    assert plan.parts("sign") == [(1, 3), (1, 2), (1, 5)]
+    assert plan.as_json()["contenders"]["sgdm"]["exhausted"] is True
+
+
+def test_a_random_search_states_its_ends():
+    race = race_of(find_workload("digits_mlp"), "sgdm", search="random", tune=("lr", "momentum"))
+    plan = make_plan(race, find_workload("digits_mlp").load())
+    assert plan.space_as_json("sgdm") == {
+        "lr": {"from": 1e-5, "to": 0.1},
+        "momentum": [0.5, 0.6, 0.7, 0.8, 0.9],
+    }
+    assert plan.lines() == ["Searched (random) for sgdm: lr 1e-5..0.1, momentum 0.5 to 0.9."]

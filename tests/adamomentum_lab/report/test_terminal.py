@@ -1,0 +1,54 @@
+"""What a terminal shows of a race, in eighty columns."""
+
+import io
+from types import SimpleNamespace
+
+from rich.console import Console
+
+from adamomentum_lab import contenders
+from adamomentum_lab.race.judge import headline, ranking
+from adamomentum_lab.report.terminal import ranking_table, settings_in_words, statements
+from adamomentum_lab.words import number
+from adamomentum_paper.effects import effects
+from tests.adamomentum_lab.race.test_judge import GOOD, NEAR, POOR, raced, run_of, workload
+
+
+def test_settings_in_words():
+    assert number(1e-3) == "0.001"
+    assert number(1e-16) == "1e-16"
+    assert number((0.9, 0.999)) == "(0.9, 0.999)"
+    defaults = contenders.get("adamomentum").defaults
+    assert settings_in_words(defaults, "adamomentum") == "lr 0.001"
+    changed = {**defaults, "weight_decay": 0.05, "betas": [0.9, 0.99]}
+    words = "lr 0.001, weight decay 0.05, betas (0.9, 0.99)"
+    assert settings_in_words(changed, "adamomentum") == words
+
+
+def result_of(rows, effects):
+    """What `statements` reads of a race's result."""
+    return SimpleNamespace(headline=headline(rows, workload()), rows=rows, effects=effects)
+
+
+def test_statements_fit_a_page():
+    rows = raced(adam=POOR, adamomentum=GOOD, eadam=NEAR)
+    for width in (80, 50):
+        lines = statements(result_of(rows, effects(rows, workload(), tuned=True)), width)
+        assert max(map(len, lines.splitlines())) <= width
+    assert "What the paper's changes do" in lines
+    assert "\n- adam is worse than adamomentum:" in lines
+    assert "What the paper" not in statements(result_of(rows, []))
+
+
+def test_eighty_columns_cut_no_number_off():
+    seeds = range(1, 11)
+    finals = {
+        name: [run_of(name, s, (90.0 + s, 85.0 + s), (98.0, 96.0 + s / 7 + i)) for s in seeds]
+        for i, name in enumerate(("adamomentum", "adamomentum-rectified", "adam-translated"))
+    }
+    for runs in finals.values():
+        runs[0].epochs.pop()  # one that misses the target
+    console = Console(width=80, file=io.StringIO())
+    console.print(ranking_table(ranking(finals, workload()), workload()))
+    text = console.file.getvalue()
+    assert "\u2026" not in text
+    assert "(9/10)" in text

@@ -1,0 +1,150 @@
+"""Real processes of `adamomentum race`: workers, a kill, Ctrl-C, and results alone on stdout."""
+
+import csv
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from tests.adamomentum_lab.command_line import (
+    InlinePool,
+    run_here,
+    run_process,
+    start_process,
+    without_machine,
+)
+from tests.adamomentum_lab.problems import write_problem
+
+pytestmark = pytest.mark.slow
+FAST = {"SECONDS_PER_UPDATE": "0"}
+RACE = ["--optimizers", "sgdm,adam,adamomentum", "--trials", "2", "--seeds", "3"]
+
+
+def test_race(tmp_path, monkeypatch):
+    file = write_problem(tmp_path)
+    runs = tmp_path / "runs"
+    done = run_process("race", file, *RACE, "--runs", runs, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    parts = ["spec", "workload", "headline", "ranking", "tuning", "runs", "machine"]
+    assert list(result) == parts
+    assert [row["rank"] for row in result["ranking"]] == [1, 2, 3]
+    stages = [run["stage"] for run in result["runs"]]
+    assert (stages.count("tuning"), stages.count("final")) == (6, 9)
+    assert {run["spec"]["seed"] for run in result["runs"] if run["stage"] == "tuning"} == {0}
+    assert "[6/15] tuning: " in done.stderr
+    assert "[15/15] final: " in done.stderr
+    # What was chosen is the better of the trials, on validation.
+    for row in result["ranking"]:
+        tried = [
+            run
+            for run in result["runs"]
+            if run["stage"] == "tuning" and run["spec"]["optimizer"] == row["optimizer"]
+        ]
+        best = max(tried, key=lambda run: run["final"]["validation"]["accuracy"])
+        assert (
+            best["final"]["validation"]["accuracy"]
+            == next(r for r in tried if r["spec"]["settings"] == row["settings"])["final"][
+                "validation"
+            ]["accuracy"]
+        )
+
+    again = run_process("race", file, *RACE, "--runs", runs, "--json")
+    assert again.stdout == done.stdout
+    monkeypatch.setattr("adamomentum_lab.engine.local.Local", InlinePool)
+    elsewhere = run_here("race", file, *RACE, "--runs", tmp_path / "b", "--jobs", "1", "--json")
+    assert without_machine(json.loads(elsewhere.stdout)) == without_machine(result)
+
+    (folder,) = (runs / "races").iterdir()
+    assert json.loads((folder / "race.json").read_text()) == result
+    with (folder / "ranking.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["optimizer"] for row in rows] == [r["optimizer"] for r in result["ranking"]]
+    assert [row["verdict"] or None for row in rows] == [
+        row["comparison"] and row["comparison"]["verdict"] for row in result["ranking"]
+    ]
+    with (folder / "runs.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 15
+    assert all((row["test accuracy"] == "") == (row["stage"] == "tuning") for row in rows)
+
+    words = run_here("race", file, *RACE, "--runs", runs, env={"COLUMNS": "80"})
+    assert max(map(len, words.stdout.splitlines())) <= 80
+    assert "adamomentum" in words.stdout
+    assert "Mean over 3 seeds" in words.stdout
+    for row in result["ranking"]:
+        assert (row["comparison"] is None) == (row["optimizer"] == "adamomentum")
+        assert len(row["sensitivity"]["expected_best"]) == 2
+        assert row["comparison"] is None or row["comparison"]["sentence"] in " ".join(
+            words.stdout.split()
+        )
+
+
+def test_a_race_with_halving_survives_a_kill(no_workers, tmp_path):
+    file = write_problem(tmp_path, "slow")
+    args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "4", "--seeds", "1"]
+    args += ["--halving", "--scale", "full"]  # twenty epochs
+    process = start_process(*args, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": "0.01"})
+    for line in process.stderr:
+        if line.startswith("[9/"):  # in the second rung
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)
+    done = run_process(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
+    assert done.returncode == 0, done.stderr
+    assert "begun already" in done.stderr
+    fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
+    assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
+    spent = json.loads(done.stdout)["tuning"]["contenders"]
+    assert {own["epochs"] for own in spent.values()} == {4 * 5 + 2 * 5 + 1 * 10}
+
+
+def test_an_interrupted_race_continues(no_workers, tmp_path):
+    file = write_problem(tmp_path, "slow")
+    args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "0", "--seeds", "1"]
+    args += ["--scale", "full"]  # seven seconds
+    process = start_process(*args, "--runs", tmp_path / "runs")
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("runs/*/lock")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
+    out, err = process.communicate(timeout=120)
+    assert out == ""
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "interrupted; the same command continues"
+    assert "Traceback" not in err
+    assert list(tmp_path.glob("runs/*/last.ckpt"))
+    done = run_here(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
+    fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
+    assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
+
+
+def test_what_a_users_file_prints_is_no_result(tmp_path):
+    file = write_problem(tmp_path)
+    text = file.read_text() + (
+        "\n    def __init__(self, *args):\n"
+        "        print('made')\n        super().__init__(*args)\n"
+        "\n    @property\n    def caveats(self):\n"
+        "        print('asked')\n        return ()\n"
+    )
+    file.write_text(text)
+    args = ["--optimizers", "adam", "--trials", "0", "--seeds", "1", "--scale", "smoke", "--json"]
+    done = run_process("race", file, *args, "--runs", tmp_path / "runs")
+    assert json.loads(done.stdout)["headline"].startswith("adam has the best")
+    assert "made" in done.stderr
+
+
+def test_the_example_can_be_raced(tmp_path):
+    pytest.importorskip("tensorboard")
+    args = ["--optimizers", "adamw,adamomentum", "--trials", "0", "--seeds", "2"]
+    done = run_process(
+        "race", "examples/breast_cancer.py", *args, "--runs", tmp_path, "--tensorboard"
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "±" in line][:2]
+    assert all(float(row[2]) > 90 for row in rows)
+    assert len(list(tmp_path.glob("races/*/tensorboard/final-*/events*"))) == 4
