@@ -38,67 +38,6 @@ def test_library_imports_only_its_host(path):
     assert names & FRAMEWORKS <= HOST.get(part_of(path), set())
 
 
-# What a part of the lab may import of the others; none is imported by the library.
-LAB = {
-    "errors.py": set(),
-    "progress.py": set(),
-    "output.py": {"errors"},
-    "page.py": set(),
-    "models": {"models"},
-    "data": {"data", "errors"},
-    "contenders": {"contenders", "errors"},
-    "training": {"training", "errors", "workloads"},
-    "workloads": {"workloads", "errors", "training", "models", "data"},
-    "runs": {"runs", "errors", "training", "workloads", "contenders"},
-    "theory": {"theory", "errors", "output", "page", "contenders", "data", "runs", "analysis"},
-    "landscape": {
-        "landscape",
-        "errors",
-        "output",
-        "page",
-        "runs",
-        "training",
-        "workloads",
-        "analysis",
-        "data",
-    },
-    "analysis": {
-        "analysis",
-        "errors",
-        "output",
-        "page",
-        "runs",
-        "training",
-        "workloads",
-        "contenders",
-    },
-    "budget.py": {"analysis", "contenders", "runs"},
-    "result.py": {
-        "analysis",
-        "budget",
-        "contenders",
-        "errors",
-        "output",
-        "race",
-        "runs",
-        "workloads",
-    },
-}
-LAB_FILES = [
-    path
-    for path in sorted((SRC / "adamomentum_lab").rglob("*.py"))
-    if path.relative_to(SRC / "adamomentum_lab").parts[0] in LAB
-]
-
-
-@pytest.mark.parametrize("path", LAB_FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_the_lab_is_layered(path):
-    found = set(re.findall(r"\badamomentum_lab\.(\w+)", path.read_text()))
-    found |= set(re.findall(r"from adamomentum_lab import (\w+)", path.read_text()))
-    part = path.relative_to(SRC / "adamomentum_lab").parts[0]
-    assert found - {"Workload"} <= LAB[part]
-
-
 @pytest.mark.parametrize("name", ["loop", "supervised", "adversarial"])
 def test_the_loop_knows_no_workload_by_name(name):
     text = (SRC / "adamomentum_lab" / "training" / f"{name}.py").read_text()

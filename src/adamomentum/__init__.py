@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adamomentum.torch import AdaMomentum
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["AdaMomentum", "__version__"]
 
 

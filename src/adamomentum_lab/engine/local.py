@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -73,6 +74,7 @@ class Local(Driver):
         process = _CONTEXT.Process(target=_work, args=(theirs,))
         # Inherited, so that Ctrl-C does not reach a worker that is still starting; here it is
         # only heard a little later.
+        resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from adamomentum_lab.catalog import modules
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_paper import data
 from adamomentum_paper.data.files import digest_of, root
@@ -113,12 +113,9 @@ def _fault(layout: Layout, place: Path) -> str:
 
 def known() -> dict[str, DataSet]:
     """Every data set that a module of this folder describes."""
-    found = {}
-    for module in pkgutil.iter_modules(data.__path__):
-        described = getattr(importlib.import_module(f"{data.__name__}.{module.name}"), "DATASET", 0)
-        if isinstance(described, DataSet):
-            found[described.name] = described
-    return dict(sorted(found.items()))
+    found = [importlib.import_module(module) for module in modules(data.__name__).values()]
+    sets: list[DataSet] = [module.DATASET for module in found if hasattr(module, "DATASET")]
+    return {dataset.name: dataset for dataset in sorted(sets, key=lambda one: one.name)}
 
 
 def get(name: str) -> DataSet:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from adamomentum_lab.catalog import modules
 from adamomentum_lab.errors import LabError, unknown
 
 if TYPE_CHECKING:
@@ -99,13 +99,6 @@ _ORDER = (
 
 @functools.cache
 def _claims() -> dict[str, Claim]:
-    found: list[Claim] = [
-        importlib.import_module(f"{__name__}.{module.name}").CLAIM
-        for module in pkgutil.iter_modules(__path__)
-        if not module.name.startswith("_")
-    ]
-
-    def place(claim: Claim) -> tuple[int, str]:
-        return _ORDER.index(claim.name) if claim.name in _ORDER else len(_ORDER), claim.name
-
-    return {claim.name: claim for claim in sorted(found, key=place)}
+    found = modules(__name__)
+    order = (*_ORDER, *(name for name in found if name not in _ORDER))
+    return {name: importlib.import_module(found[name]).CLAIM for name in order}
