@@ -1,4 +1,4 @@
-"""What makes two runs the same: the code that decides their numbers, as a digest.
+"""A digest of the code that decides the numbers of a run: a part of `Spec.id`, which names it.
 
 The digest of a file covers the file and every module that it reaches by its imports, unless the
 module belongs to Python or to an installed package of somebody else. Imports are read, not

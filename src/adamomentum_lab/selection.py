@@ -1,12 +1,13 @@
-"""Which epoch of a run counts, and which of two trials is better."""
+"""Which epoch of a run is reported, and by what score trials are ranked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from adamomentum_lab.workload import Workload
+if TYPE_CHECKING:
+    from adamomentum_lab.workload import Workload
 
 EpochRecord = dict[str, Any]
 """Of one epoch: its number, and the scores of train and, where measured, validation and test."""

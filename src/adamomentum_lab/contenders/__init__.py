@@ -1,6 +1,7 @@
 """The optimizers that are raced, one file each.
 
-A module here whose name does not begin with `_` defines `CONTENDER`; adding one is adding a file.
+A module here whose name does not begin with `_` defines `CONTENDER`, which has the module's name
+with `-` for `_`; adding one is adding a file.
 """
 
 from __future__ import annotations
@@ -59,6 +60,10 @@ def _files() -> dict[str, str]:
 
 @functools.cache
 def _contenders() -> dict[str, Contender]:
-    found = [importlib.import_module(module).CONTENDER for module in _files().values()]
+    found: list[Contender] = []
+    for name, module in _files().items():
+        found.append(importlib.import_module(module).CONTENDER)
+        if found[-1].name != name:
+            raise LabError(f"CONTENDER of {module} is called {found[-1].name!r}, not {name!r}.")
     found.sort(key=lambda contender: _ROLES.index(contender.role))
     return {contender.name: contender for contender in found}

@@ -67,9 +67,10 @@ def mark_stopped(job: Job, run: Run) -> Run:
 
 def is_complete(job: Job, run: Run | None) -> bool:
     """Whether what is kept of a run is all that the job asks for."""
-    if run is None or run.status in ("done", "diverged"):
-        return run is not None
-    return job.epochs is not None and len(run.epochs) >= job.epochs
+    if run is None:
+        return False
+    enough = job.epochs is not None and len(run.epochs) >= job.epochs
+    return enough or run.status in ("done", "diverged")
 
 
 def execute(

@@ -73,7 +73,7 @@ class Store:
         return list(self._runs("IS NOT NULL").values())
 
     def count_outdated(self, specs: Iterable[Spec]) -> int:
-        """How many runs differ from one of these, which is not here, in nothing but their code."""
+        """How many of these runs are missing, but stored with other code of the same settings."""
         specs = list(specs)
         known = self.get_all(specs)
         wanted = {_without_code(spec.as_json()) for spec in specs if spec.id not in known}

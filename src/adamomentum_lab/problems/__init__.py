@@ -1,1 +1,4 @@
-"""The workloads that come with the lab, one file each, on data that is always there."""
+"""The workloads that come with the lab, on data that is always there.
+
+A module here defines one subclass of `Workload`; adding a problem is adding a file.
+"""

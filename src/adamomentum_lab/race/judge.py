@@ -1,4 +1,4 @@
-"""From the runs of a race to a ranking with its uncertainty."""
+"""From the final runs of a race to a ranking with its uncertainty."""
 
 from __future__ import annotations
 

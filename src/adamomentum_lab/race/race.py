@@ -14,8 +14,8 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.judge import edge_of, ranking
 from adamomentum_lab.race.plan import TUNING_SEED, Plan
 from adamomentum_lab.race.record import Result, Tuning
+from adamomentum_lab.race.search import select_survivors, select_winner
 from adamomentum_lab.race.sensitivity import sensitivity
-from adamomentum_lab.selection import reported_epoch, trial_score
 from adamomentum_lab.workload import Workload
 
 Wanted = tuple[str, dict[str, Any], int]
@@ -58,7 +58,7 @@ def run_race(
     for rung in plan.rungs if race.trials else ():
         more = rung.epochs - before
         for name, mine in tried.items() if before else ():
-            going[name] = _better(mine, going[name], rung.trials, workload)
+            going[name] = select_survivors(mine, going[name], rung.trials, workload)
             if lost := min(rung.trials, len(mine)) - len(going[name]):
                 pace.drop(lost * more)
                 on_drop(name, lost)
@@ -70,7 +70,7 @@ def run_race(
     tuned = {
         name: Tuning(
             [mine[i] for i in range(len(mine))],
-            _winner(mine, workload),
+            select_winner(mine, workload),
             plan.space_as_json(name),
             name in plan.exhausted,
         )
@@ -134,22 +134,3 @@ def truncate(run: Run, epochs: int | None) -> Run:
         return run
     part, seconds = run.epochs[:epochs], run.seconds[:epochs]
     return replace(run, status="stopped", epochs=part, seconds=seconds, error=None)
-
-
-def _better(tried: dict[int, Run], going: list[int], count: int, workload: Workload) -> list[int]:
-    """The trials that go on, so many at most: by validation, ties by their numbers. Those that
-    diverged or failed do not."""
-    able = [i for i in going if "validation" in reported_epoch(tried[i], workload)]
-    able.sort(key=lambda i: (trial_score(tried[i], workload), i))
-    return sorted(able[:count])
-
-
-def _winner(tried: dict[int, Run], workload: Workload) -> int:
-    """The trial that is raced: the best on validation of those that got furthest. Where all were
-    lost it is the first, what the optimizer starts from."""
-
-    def key(i: int) -> tuple[bool, int, tuple[float, float], int]:
-        lost = "validation" not in reported_epoch(tried[i], workload)
-        return lost, 0 if lost else -len(tried[i].epochs), trial_score(tried[i], workload), i
-
-    return min(tried, key=key)

@@ -1,17 +1,21 @@
-"""The trials of a tuning stage: the same number for every contender, from the same grids."""
+"""Tuning: which trials each contender gets, which of them go on, and which one wins."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from adamomentum_lab.contender import LOGARITHMIC, TUNABLE, Contender
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.plugins import provided
+from adamomentum_lab.selection import Trained, reported_epoch, trial_score
+
+if TYPE_CHECKING:
+    from adamomentum_lab.workload import Workload
 
 Search = Literal["grid", "random"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
@@ -41,10 +45,35 @@ def rungs(count: int, epochs: int, halving: bool) -> tuple[Rung, ...]:
     return (found[0], *(b for a, b in itertools.pairwise(found) if b.epochs > a.epochs))
 
 
+def select_survivors(
+    tried: Mapping[int, Trained], going: Iterable[int], count: int, workload: Workload
+) -> list[int]:
+    """The trials that train on to the next rung: the best `count` on validation.
+
+    Ties go by the number of the trial. Trials that diverged or failed do not go on.
+    """
+    able = [i for i in going if "validation" in reported_epoch(tried[i], workload)]
+    able.sort(key=lambda i: (trial_score(tried[i], workload), i))
+    return sorted(able[:count])
+
+
+def select_winner(tried: Mapping[int, Trained], workload: Workload) -> int:
+    """The trial whose settings are raced: of those that trained longest, the best on validation.
+
+    If every trial diverged or failed, the first wins: the settings the optimizer starts from.
+    """
+
+    def key(i: int) -> tuple[bool, int, tuple[float, float], int]:
+        lost = "validation" not in reported_epoch(tried[i], workload)
+        return lost, 0 if lost else -len(tried[i].epochs), trial_score(tried[i], workload), i
+
+    return min(tried, key=key)
+
+
 def grid_of(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
-    """The values of each setting on a grid, by the plugin that brings one; one value is fixed."""
-    for space in provided("grids"):
-        found: Space = space(contender, grid, tune)
+    """The values of each setting on a grid, which a plugin brings. A single value is held fixed."""
+    if spaces := provided("grids"):
+        found: Space = spaces[0](contender, grid, tune)
         return found
     if unknown := [name for name in tune if name != "lr"]:
         raise LabError(f"no grid has values of {unknown[0]}; --tune lr is searched.")
