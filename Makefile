@@ -24,8 +24,7 @@ help:
 # The lab alone: what `make race` and `make bench` need.
 $(VENV)/lab: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
-	$(PIP) -e '.[lab]'
+	$(PIP) torch -e '.[lab]'
 	@touch $@
 
 install: $(VENV)/installed

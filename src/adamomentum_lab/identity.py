@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import os
 import sys
 import sysconfig
 from pathlib import Path
@@ -26,14 +27,18 @@ def digest(file: Path) -> str:
 def reached_modules(file: Path) -> dict[str, Path]:
     """The modules whose code counts for a file, by name: those it imports, those they import..."""
     found: dict[str, Path] = {}
+    seen: set[str] = set()
+    find_root = functools.cache(lambda package: _find_root(package, file.parent))
     left = [(file, "")]
     while left:
         source, package = left.pop()
         for level, name in _read(source).imports:
             above = package.split(".")[: -(level - 1) or None] if level else []
             full = ".".join(filter(None, [*above, name]))
-            module = None if full in found else _find(full, file.parent)
-            if module is not None:
+            root = None if full in seen else find_root(full.partition(".")[0])
+            seen.add(full)
+            module = root and _find(full, root)
+            if module:
                 found[full] = module
                 is_package = module.name == "__init__.py"
                 left.append((module, full if is_package else full.rpartition(".")[0]))
@@ -67,16 +72,25 @@ def _parse(content: bytes) -> _Source:
     return _Source(hashlib.sha256(content).hexdigest(), tuple(found))
 
 
-def _find(name: str, beside: Path) -> Path | None:
-    """The file of a module whose code counts; None of the others."""
-    if _is_foreign(name.partition(".")[0]):
-        return None
-    for folder in (*sys.path, str(beside)):
-        place = Path(folder or ".").joinpath(*name.split("."))
-        for file in (place.with_suffix(".py"), place / "__init__.py"):
-            if file.is_file():
-                return file
+def _find(name: str, root: str) -> Path | None:
+    """The file of a module below a folder; None if there is none, as for a function."""
+    place = os.path.join(root, *name.split("."))
+    for file in (f"{place}.py", os.path.join(place, "__init__.py")):
+        if os.path.isfile(file):
+            return Path(file)
     return None
+
+
+def _find_root(package: str, beside: Path) -> str | None:
+    """The folder that has a package whose code counts; None of the others."""
+    folders = () if _is_foreign(package) else (*sys.path, str(beside))
+    places = (folder or os.curdir for folder in folders)
+    return next((place for place in places if _has(package, place)), None)
+
+
+def _has(package: str, place: str) -> bool:
+    """Also as a folder without __init__.py, a namespace package."""
+    return bool(_find(package, place)) or os.path.isdir(os.path.join(place, package))
 
 
 @functools.cache

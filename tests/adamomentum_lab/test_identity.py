@@ -49,6 +49,13 @@ def test_every_module_that_is_reached_counts(problem):
     assert digest(problem) == before
 
 
+def test_a_package_without_init_counts(tmp_path):
+    (tmp_path / "names").mkdir()
+    (tmp_path / "names" / "inner.py").write_text("x = 1\n")
+    (tmp_path / "problem.py").write_text("import names.inner\n")
+    assert set(reached_modules(tmp_path / "problem.py")) == {"names.inner"}
+
+
 def test_the_place_of_a_file_does_not_count(problem, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "copy"
     shutil.copytree(problem.parent, elsewhere)
