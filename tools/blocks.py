@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.errors import LabError, unknown
+from adamomentum_lab.report.page import RaceData
 from adamomentum_lab.stats.comparisons import LEVEL
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.page import Record, Records
 from adamomentum_paper.claims.races import bearing
-from adamomentum_paper.claims.rules import Race
 from adamomentum_paper.claims.statements import CIFAR, GANS, PTB
 from adamomentum_paper.claims.wording import estimate
 from tools import keep
@@ -44,7 +44,7 @@ NAMES = {
 ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
 
 
-def comparison(races: Sequence[Race], page: str) -> str:
+def comparison(races: Sequence[RaceData], page: str) -> str:
     """What each optimizer reached on each problem, and what was detected; `page` says more."""
     rows = []
     for name in PROBLEMS:
@@ -68,7 +68,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 0) 
     return "\n".join(lines) + "\n"
 
 
-def in_short(races: Sequence[Race]) -> str:
+def in_short(races: Sequence[RaceData]) -> str:
     """Of each other optimizer, where AdaMomentum was better, worse or not comparable."""
     found = {name: race["ranking"] for name in PROBLEMS if (race := bearing(races, name))}
     text = ""
@@ -91,7 +91,7 @@ def in_short(races: Sequence[Race]) -> str:
     return text
 
 
-def protocols(races: Sequence[Race]) -> str:
+def protocols(races: Sequence[RaceData]) -> str:
     """What was detected with the authors' settings, where there is a fair race beside it."""
     return "".join(
         f"- `{name}`: `as-run` {_verdicts(race)}. `fair` {_verdicts(fair)}\n"
@@ -109,7 +109,7 @@ def _score(row: dict[str, Any]) -> str:
     return f"{score}, {lost} lost" if lost else score
 
 
-def _verdicts(race: Race) -> str:
+def _verdicts(race: RaceData) -> str:
     """In words, with whom of all that took part there is a difference."""
     rows = {row["optimizer"]: row for row in race["ranking"]}
     rank = rows.pop(rules.OURS)["rank"]

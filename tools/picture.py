@@ -8,9 +8,10 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from adamomentum_lab.report.page import RaceData
 from adamomentum_lab.stats.curves import Values, band, values
 from adamomentum_lab.words import count_noun, number
-from adamomentum_paper.claims.rules import OURS, Race
+from adamomentum_paper.claims.rules import OURS
 
 WIDTH, HEIGHT = 860, 340
 TOP, BOTTOM = 64, 290
@@ -23,7 +24,7 @@ LINE = 20  # the height of a label
 Axis = Callable[[float], float]
 
 
-def picture(race: Race) -> str:
+def picture(race: RaceData) -> str:
     """As SVG: validation over epochs, each run and the mean, and test with 95 % intervals."""
     problem = race["workload"]
     rows = race["ranking"]
@@ -68,7 +69,7 @@ def _style() -> str:
     )
 
 
-def _curves(race: Race, names: Sequence[str], color: dict[str, str]) -> list[str]:
+def _curves(race: RaceData, names: Sequence[str], color: dict[str, str]) -> list[str]:
     metric = race["workload"]["metric"]
     runs: dict[str, list[Values]] = {name: [] for name in names}
     for run in race["runs"]:

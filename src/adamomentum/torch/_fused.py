@@ -74,9 +74,9 @@ def backends() -> dict[str, str]:
     }
 
 
-def plan_for(group: dict[str, Any], grad_scale: Tensor | None) -> Plan | None:
+def plan_for(group: dict[str, Any], grad_scale: Tensor | None) -> KernelPlan | None:
     """A plan of the CPU kernel, where it is there and wanted."""
-    return Plan(grad_scale) if _cpu is not None and allowed(group) else None
+    return KernelPlan(grad_scale) if _cpu is not None and allowed(group) else None
 
 
 def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | None) -> bool:
@@ -88,10 +88,10 @@ def would_take(param: Tensor, group: dict[str, Any], state: dict[str, Any] | Non
     slot = local(slot.as_real())
     if gpu := triton_for(slot.param.device):
         return bool(gpu.supports(slot, group))
-    return _cpu is not None and Plan(None).take(slot, group)
+    return _cpu is not None and KernelPlan(None).take(slot, group)
 
 
-class Plan:
+class KernelPlan:
     """What the kernel will update in this step: gathered, then run."""
 
     def __init__(self, grad_scale: Tensor | None) -> None:

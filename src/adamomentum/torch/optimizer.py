@@ -298,7 +298,7 @@ _DEFAULTS = {
 }
 
 
-def _dispatch(slots: list[Slot], group: dict[str, Any], plan: _fused.Plan | None) -> None:
+def _dispatch(slots: list[Slot], group: dict[str, Any], plan: _fused.KernelPlan | None) -> None:
     """Hand each slot to the fastest backend that is exact for it."""
     if plan is not None:
         slots = [slot for slot in slots if not plan.take(slot, group)]

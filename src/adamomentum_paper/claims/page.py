@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adamomentum_lab.report.page import load
+from adamomentum_lab.report.page import RaceData, load
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.races import LONG, REPORT, SCALES, bearing, beyond, how, link, source
-from adamomentum_paper.claims.rules import Judged, Race, Verdict
+from adamomentum_paper.claims.rules import Judged, Verdict
 from adamomentum_paper.claims.statements import BEYOND, CLAIMS, PTB, THEOREMS, Claim, Theorem
 from adamomentum_paper.claims.wording import estimate
 
@@ -31,7 +31,7 @@ Record = dict[str, Any]
 class Records:
     """All there are: races as a list, the others by name."""
 
-    races: Sequence[Race] = ()
+    races: Sequence[RaceData] = ()
     theory: Mapping[str, Record] = field(default_factory=dict)
     landscapes: Mapping[str, Record] = field(default_factory=dict)
     speed: Mapping[str, Record] = field(default_factory=dict)
@@ -102,7 +102,7 @@ beyond: the list of records names them.
 """
 
 
-def lines_of(claim: Claim, races: Sequence[Race]) -> list[Line]:
+def lines_of(claim: Claim, races: Sequence[RaceData]) -> list[Line]:
     """One for each workload of a claim, or one for all."""
     own = [race for race in races if not beyond(race)]
     found = {name: bearing(own, name) for name in claim.workloads}
@@ -211,7 +211,7 @@ def page(records: Records) -> str:
     return "".join([*parts, *(f"\n## {title}\n\n{text}" for title, text in sections.items())])
 
 
-def _report(races: Sequence[Race]) -> str:
+def _report(races: Sequence[RaceData]) -> str:
     if not races:
         return "There is no race among them yet."
     return (
@@ -220,7 +220,7 @@ def _report(races: Sequence[Race]) -> str:
     )
 
 
-def _scales_run(races: Sequence[Race]) -> str:
+def _scales_run(races: Sequence[RaceData]) -> str:
     if any(race["spec"]["scale"] == "full" for race in races):
         return "The scale stands beside each result."
     return "Nothing was run at the paper's scale, `full`: no row says anything about that."
@@ -241,9 +241,9 @@ def _cell(text: str) -> str:
     return text
 
 
-def _protocols(races: Sequence[Race]) -> str:
+def _protocols(races: Sequence[RaceData]) -> str:
     """The rankings side by side, where a workload was raced under several protocols."""
-    by_problem: dict[tuple[str, str], dict[str, Race]] = {}
+    by_problem: dict[tuple[str, str], dict[str, RaceData]] = {}
     for race in sorted(races, key=lambda race: (len(race["runs"]), race["name"])):
         spec = race["spec"]
         if spec["scale"] in SCALES and (spec["protocol"] != "fair" or spec["trials"]):
@@ -275,7 +275,7 @@ def _protocols(races: Sequence[Race]) -> str:
     )
 
 
-def _ranked(race: Race, i: int) -> str:
+def _ranked(race: RaceData, i: int) -> str:
     if i >= len(race["ranking"]):
         return ""
     row = race["ranking"][i]
@@ -284,7 +284,7 @@ def _ranked(race: Race, i: int) -> str:
     return f"{name} {estimate(row['score'])}{f', {lost} lost' if lost else ''}"
 
 
-def _lr_question(races: Sequence[Race]) -> str:
+def _lr_question(races: Sequence[RaceData]) -> str:
     text = (
         "At the same lr and on noisy gradients AdaMomentum's steps are sqrt((1+b1)/(1-b1)) times "
         "Adam's: 4.36 times with b1 = 0.9. `adam-translated` is Adam at as many times the lr it is "
@@ -327,7 +327,7 @@ def _lr_question(races: Sequence[Race]) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def _beyond(races: Sequence[Race]) -> str:
+def _beyond(races: Sequence[RaceData]) -> str:
     names = list(dict.fromkeys(race["spec"]["workload"] for race in races if beyond(race)))
     found = [race for name in names if (race := bearing(races, name)) and beyond(race)]
     text = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from adamomentum_lab.report.page import RaceData
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
-from adamomentum_paper.claims.rules import Race
 from adamomentum_paper.published import PAPER
 
 REPORT = "results/races.html"
@@ -16,7 +16,7 @@ LONG = "ptb_lstm1_long"
 OTHER_DATA = ("imagenet_resnet18", "iwslt14_transformer")
 
 
-def bearing(races: Sequence[Race], workload: str) -> Race | None:
+def bearing(races: Sequence[RaceData], workload: str) -> RaceData | None:
     """The race that verdicts on a workload come from: `fair` and tuned, the largest."""
     able = [
         race
@@ -34,14 +34,14 @@ def bearing(races: Sequence[Race], workload: str) -> Race | None:
     )
 
 
-def beyond(race: Race) -> bool:
+def beyond(race: RaceData) -> bool:
     """Whether a race is on data that are not the paper's."""
     spec = race["spec"]
     other = spec["workload"] in OTHER_DATA and spec["scale"] != "full"
     return spec["workload"] not in (*PAPER, LONG) or other
 
 
-def how(race: Race) -> str:
+def how(race: RaceData) -> str:
     """Scale, protocol and tuning of a race in words."""
     spec = race["spec"]
     words = f"`{spec['scale']}`, `{spec['protocol']}`, {race['workload']['epochs']} epochs"
@@ -55,11 +55,11 @@ def how(race: Race) -> str:
     return f"{words}; {metric}, where the paper has {paper.metric}"
 
 
-def link(race: Race, words: str = "") -> str:
+def link(race: RaceData, words: str = "") -> str:
     """To a race on the page of all."""
     return f"[{words or race['name']}]({REPORT}#race-{race['name']})"
 
 
-def source(race: Race) -> str:
+def source(race: RaceData) -> str:
     """How a race was run, linked to it."""
     return link(race, how(race))

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from scipy import special
 
 from adamomentum_lab.race.sensitivity import WITHIN
+from adamomentum_lab.report.page import RaceData
 from adamomentum_lab.stats.comparisons import LEVEL, ScorePair, compare, compare_pairs, holm
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims.wording import estimate, gap, interval, lead, reason, undetected
 
-Race = dict[str, Any]
 Verdict = Literal["seen", "seen in part", "not seen", "undecided", "not tested"]
 
 OURS = "adamomentum"
@@ -36,7 +36,7 @@ class Judged:
     found: str
 
 
-def better_than(race: Race, names: Sequence[str]) -> Judged:
+def better_than(race: RaceData, names: Sequence[str]) -> Judged:
     """Whether AdaMomentum is better than each of these, by the comparisons of the ranking."""
     ours = _row(race, OURS)
     if ours is None:
@@ -47,7 +47,7 @@ def better_than(race: Race, names: Sequence[str]) -> Judged:
     return Judged(verdict, f"{score} {words}")
 
 
-def as_good_as(race: Race, name: str, margin: float = MARGIN) -> Judged:
+def as_good_as(race: RaceData, name: str, margin: float = MARGIN) -> Judged:
     """Whether AdaMomentum is at most `margin` points of the metric worse than another, by the 95 %
     interval of their difference."""
     ours, other = _row(race, OURS), _row(race, name)
@@ -69,7 +69,7 @@ def as_good_as(race: Race, name: str, margin: float = MARGIN) -> Judged:
     return Judged("undecided", f"{words}: {margin:g} and more ahead is not excluded.")
 
 
-def least_varied(race: Race, names: Sequence[str]) -> Judged:
+def least_varied(race: RaceData, names: Sequence[str]) -> Judged:
     """Whether AdaMomentum's scores vary less from seed to seed than each of these's: by Pitman and
     Morgan's test of two variances of paired scores, with Holm's correction."""
     rows = {row["optimizer"]: row for row in race["ranking"]}
@@ -95,7 +95,7 @@ def least_varied(race: Race, names: Sequence[str]) -> Judged:
     )
 
 
-def faster_than(race: Race, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
+def faster_than(race: RaceData, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
     """Whether AdaMomentum needs fewer epochs to the workload's target than each of these, and than
     more than half of `most`.
 
@@ -138,7 +138,7 @@ def _than_most(
     return "seen in part" if worse else "undecided"
 
 
-def default_works(race: Race) -> Judged:
+def default_works(race: RaceData) -> Judged:
     """Whether the default comes within 2 % of the best of AdaMomentum's trials, on validation."""
     problem = race["workload"]
     own = race.get("tuning", {"contenders": {}})["contenders"].get(OURS)
@@ -167,7 +167,7 @@ def default_works(race: Race) -> Judged:
     )
 
 
-def robust_to_lr(race: Race, names: Sequence[str]) -> Judged:
+def robust_to_lr(race: RaceData, names: Sequence[str]) -> Judged:
     """Whether more decades of lr are good for AdaMomentum than for these, in the middle of them, by
     a step of the grid."""
     found = {row["optimizer"]: row["sensitivity"] for row in race["ranking"] if row["sensitivity"]}
@@ -195,7 +195,7 @@ def _none_good(sensitivity: dict[str, Any]) -> bool:
     return str(sensitivity["note"]).startswith("no learning rate came within")
 
 
-def effect(race: Race, before: str, after: str) -> Judged:
+def effect(race: RaceData, before: str, after: str) -> Judged:
     """Whether a change of the paper helps, by the contenders without it and with it."""
     verdicts: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
     for one in race.get("effects", ()):
@@ -244,7 +244,7 @@ def together(judged: dict[str, Judged]) -> Judged:
     return Judged(verdict, " ".join(words))
 
 
-def lr_effect(race: Race) -> tuple[str, list[str]] | None:
+def lr_effect(race: RaceData) -> tuple[str, list[str]] | None:
     """Whether a lead over Adam is one of the learning rate, and the comparisons in sentences.
 
     None where adam, adam-translated and AdaMomentum were not all raced. Where lr was tuned,
@@ -337,11 +337,11 @@ def _beside(
     return "undecided", text
 
 
-def _row(race: Race, name: str) -> dict[str, Any] | None:
+def _row(race: RaceData, name: str) -> dict[str, Any] | None:
     return next((row for row in race["ranking"] if row["optimizer"] == name), None)
 
 
-def _epochs_to_target(race: Race, name: str) -> list[float | None]:
+def _epochs_to_target(race: RaceData, name: str) -> list[float | None]:
     """By seed; None of a run that diverged or failed."""
     problem = race["workload"]
     split = "validation" if problem["selection"] == "validation" else "test"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from adamomentum_lab.report.page import RaceData
 from adamomentum_paper.claims import rules
-from adamomentum_paper.claims.rules import Judged, Race
+from adamomentum_paper.claims.rules import Judged
 
 ADAPTIVE = ("adam", "adamw", "yogi", "adabound", "radam", "adabelief")
 SEVEN = ("sgdm", *ADAPTIVE)
@@ -23,7 +24,7 @@ class Claim:
 
     says: str
     place: str
-    rule: Callable[[Race], Judged]
+    rule: Callable[[RaceData], Judged]
     workloads: tuple[str, ...]
     joint: bool = False
     """One verdict over all workloads, not one for each."""
@@ -41,7 +42,7 @@ class Theorem:
     """How it begins."""
 
 
-def _effect_of(change_from: str) -> Callable[[Race], Judged]:
+def _effect_of(change_from: str) -> Callable[[RaceData], Judged]:
     """Whether AdaMomentum gains by the one change that another contender lacks."""
     return partial(rules.effect, before=change_from, after=rules.OURS)
 
@@ -114,7 +115,7 @@ THEOREMS = (
             "sphere", "With a larger lr, 0.5"),
 )  # fmt: skip
 
-BEYOND: tuple[tuple[str, Callable[[Race], Judged]], ...] = (
+BEYOND: tuple[tuple[str, Callable[[RaceData], Judged]], ...] = (
     ("Better than the paper's seven others", partial(rules.better_than, names=SEVEN)),
     ("Sooner at the target than these", partial(rules.faster_than, names=SEVEN)),
     ("The default works", rules.default_works),

@@ -6,7 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from adamomentum_paper.models.gan_blocks import Attention, ConditionalBatchNorm, UpBlock, spectral
+from adamomentum_paper.models.gan_blocks import (
+    ConditionalBatchNorm,
+    PixelAttention,
+    UpBlock,
+    spectral,
+)
 
 BLOCKS = 3
 
@@ -33,7 +38,7 @@ class BigGANGenerator(nn.Module):
             return ConditionalBatchNorm(width, gain, bias, running=False)
 
         self.blocks = nn.ModuleList([UpBlock(width, width, norm, spectral) for _ in range(BLOCKS)])
-        self.attention = Attention(width, spectral)
+        self.attention = PixelAttention(width, spectral)
         self.norm = nn.BatchNorm2d(width, track_running_stats=False)
         self.last = spectral(nn.Conv2d(width, 3, 3, padding=1))
 

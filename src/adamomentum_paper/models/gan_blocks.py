@@ -51,7 +51,7 @@ class ConditionalBatchNorm(nn.Module):
         return result
 
 
-class Attention(nn.Module):
+class PixelAttention(nn.Module):
     """Self-attention over the pixels of an image (Zhang et al., 2019).
 
     Queries and keys have an eighth of the channels, values half; keys and values are max-pooled. It
@@ -132,7 +132,7 @@ class ProjectionDiscriminator(nn.Module):
         super().__init__()
         self.blocks = nn.Sequential(
             DownBlock(3, width, spectral, halve=True, first=True),
-            Attention(width, spectral) if attention else nn.Identity(),
+            PixelAttention(width, spectral) if attention else nn.Identity(),
             DownBlock(width, width, spectral, halve=True),
             DownBlock(width, width, spectral, halve=False),
             DownBlock(width, width, spectral, halve=False),

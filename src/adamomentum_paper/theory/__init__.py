@@ -44,7 +44,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Claim:
+class TheoryClaim:
     """A claim of the paper: what computes, what judges and what draws are apart.
 
     Only `compute` is slow and random, by its own seed; the others see nothing but its numbers.
@@ -85,7 +85,7 @@ def names() -> list[str]:
     return list(_claims())
 
 
-def get(name: str) -> Claim:
+def get(name: str) -> TheoryClaim:
     """The claim of this name."""
     if name not in _claims():
         raise LabError(unknown("claim", name, [*_claims(), "all"]))
@@ -98,7 +98,7 @@ _ORDER = (
 
 
 @functools.cache
-def _claims() -> dict[str, Claim]:
+def _claims() -> dict[str, TheoryClaim]:
     found = modules(__name__)
     order = (*_ORDER, *(name for name in found if name not in _ORDER))
     return {name: importlib.import_module(found[name]).CLAIM for name in order}

@@ -16,7 +16,7 @@ from adamomentum_paper.theory._online import BETA1, BETA2, DECAY, EPS, Array
 
 
 @dataclass(frozen=True)
-class Setting:
+class Adversary:
     """A stream C theta, then -theta for the rest of a period, and who plays it.
 
     With `random`, C theta comes at random, as often. On average the gradient is positive: the best
@@ -35,11 +35,11 @@ class Setting:
 
 # The first is the stream and the beta2 = 1/(1+C^2) of their Theorem 1; gamma stays below 1.
 SETTINGS = (
-    Setting("every third round, beta2 0.1", 3.0, 3, 0.1, DECAY, 0.1, 0.5),
-    Setting("at random, beta2 0.1", 3.0, 3, 0.1, DECAY, 0.1, 0.5, random=True),
-    Setting("every third round, default betas", 3.0, 3, BETA1, DECAY, BETA2, 0.5),
-    Setting("every 6,000th round, default betas", 12_000.0, 6_000, BETA1, DECAY, BETA2, 2.0),
-    Setting("the same, beta1 constant", 12_000.0, 6_000, BETA1, 1.0, BETA2, 2.0),
+    Adversary("every third round, beta2 0.1", 3.0, 3, 0.1, DECAY, 0.1, 0.5),
+    Adversary("at random, beta2 0.1", 3.0, 3, 0.1, DECAY, 0.1, 0.5, random=True),
+    Adversary("every third round, default betas", 3.0, 3, BETA1, DECAY, BETA2, 0.5),
+    Adversary("every 6,000th round, default betas", 12_000.0, 6_000, BETA1, DECAY, BETA2, 2.0),
+    Adversary("the same, beta1 constant", 12_000.0, 6_000, BETA1, 1.0, BETA2, 2.0),
 )
 
 
@@ -84,7 +84,7 @@ def _bound(played: dict[str, Array], gradients: Array, j: int, rounds: int) -> f
     ).bound()  # fmt: skip
 
 
-def _gradients(setting: Setting, rounds: int) -> Array:
+def _gradients(setting: Adversary, rounds: int) -> Array:
     if setting.random:
         large = np.random.default_rng(4).random(rounds) < 1 / setting.period
     else:

@@ -40,7 +40,7 @@ START = np.linspace(0.5, 2.5, DIMENSION)
 
 
 @dataclass(frozen=True)
-class Setting:
+class DescentSetting:
     """How it is run; alpha None is the largest that the conditions admit."""
 
     name: str
@@ -51,18 +51,18 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("admitted, eps 1, beta2 0.9", 1.0, 0.9, None),
-    Setting("admitted, eps 1, beta2 0.999", 1.0, 0.999, None),
-    Setting("default eps, alpha 0.01", 1e-16, 0.999, 0.01),
-    Setting("default eps, alpha 0.1", 1e-16, 0.999, 0.1),
-    Setting("default eps, alpha 0.1, beta1 0.9", 1e-16, 0.999, 0.1, constant=True),
+    DescentSetting("admitted, eps 1, beta2 0.9", 1.0, 0.9, None),
+    DescentSetting("admitted, eps 1, beta2 0.999", 1.0, 0.999, None),
+    DescentSetting("default eps, alpha 0.01", 1e-16, 0.999, 0.01),
+    DescentSetting("default eps, alpha 0.1", 1e-16, 0.999, 0.1),
+    DescentSetting("default eps, alpha 0.1, beta1 0.9", 1e-16, 0.999, 0.1, constant=True),
 )
 SHORT = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)  # horizons without noise
 # Steps, trajectories.
 _SIZES = {"smoke": (300, 8), "default": (100_000, 40), "paper": (1_000_000, 40)}
 
 
-def smooth(function: str, setting: Setting) -> Smooth:
+def smooth(function: str, setting: DescentSetting) -> Smooth:
     """The theorem's constants."""
     f = FUNCTIONS[function]
     return Smooth(f.lipschitz, f.largest + NOISE, setting.eps, setting.beta2)

@@ -21,7 +21,7 @@ SCHEDULES = {"decaying": DECAY, "constant": 1.0}
 ALPHAS = (0.001, 0.01, 0.1)
 
 
-class Stream(Protocol):
+class LossStream(Protocol):
     """One convex function a round, for each seed; play starts at 0."""
 
     seeds: int
@@ -160,7 +160,7 @@ class Far:
         return np.full((1, 1), self.point), np.zeros(1)
 
 
-STREAMS: dict[str, Callable[[int, int], Stream]] = {
+STREAMS: dict[str, Callable[[int, int], LossStream]] = {
     "quadratic": Quadratic,
     "digits": Digits,
     "sparse": Sparse,
@@ -171,7 +171,7 @@ class Play:
     """AdaMomentum without bias correction on a stream: all schedules, alphas and seeds at once."""
 
     def __init__(
-        self, stream: Stream, *, amsgrad: bool, alphas: tuple[float, ...] = ALPHAS,
+        self, stream: LossStream, *, amsgrad: bool, alphas: tuple[float, ...] = ALPHAS,
         beta1: float = BETA1, beta2: float = BETA2, eps: float = EPS, decays: Any = None,
     ) -> None:  # fmt: skip
         decays = tuple(SCHEDULES.values()) if decays is None else decays

@@ -16,13 +16,13 @@ from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.files import dumps, make_folder, write
 from adamomentum_lab.report.html import render
 from adamomentum_paper import theory
-from adamomentum_paper.theory import Claim, Size, Tick
+from adamomentum_paper.theory import Size, TheoryClaim, Tick
 
 # The numbers of a page depend on these, the optimizers, and torch.
 _SOURCES = ("theory", "models", "data")
 
 
-def make(claim: Claim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, Any], bool]:
+def make(claim: TheoryClaim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, Any], bool]:
     """Write NAME.json, NAME.png and NAME.html; numbers that are there already are not made again.
 
     Returns what is in the JSON file, and whether it was computed now.
@@ -92,7 +92,7 @@ def _sources() -> str:
     return digest.hexdigest()[:16]
 
 
-def _figure(claim: Claim, numbers: theory.Numbers) -> bytes:
+def _figure(claim: TheoryClaim, numbers: theory.Numbers) -> bytes:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
@@ -204,7 +204,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     integral.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="assumption",
     title="Is the noise small beside the momentum?",
     place="section 3.2, Assumptions 3 and 5, Figure 2",

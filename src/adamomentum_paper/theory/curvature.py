@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._pair import Pair
@@ -293,7 +293,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     over.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="curvature",
     title="Steps along a plateau, a descent and a basin",
     place="section 3.1, Figure 1",

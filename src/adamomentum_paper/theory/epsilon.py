@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick, Word
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings
 
@@ -257,7 +257,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
              "minimum, second half")  # fmt: skip
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="epsilon",
     title="The place of eps",
     place="section 3.1",

@@ -8,7 +8,7 @@ from itertools import islice, product
 
 import torch
 
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick
 from adamomentum_paper.theory._basins import BASINS, BETA1, BETA2, BROAD, METHODS, TAILS, run_basins
 from adamomentum_paper.theory._drawing import COLOURS
 from adamomentum_paper.theory._findings import list_findings, word_for
@@ -311,7 +311,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     ratio.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="escape",
     title="Escaping from basins",
     place="section 3.2, Lemma 1 and Proposition 1",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from adamomentum.torch import lr_from_adam
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick
 from adamomentum_paper.theory._drawing import COLOURS
 from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
@@ -274,7 +274,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     advice.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="noise_ratio",
     title="The same lr is not the same step: AdaMomentum beside Adam",
     place="follows from Algorithm 1; concerns sections 3.1 and 5",

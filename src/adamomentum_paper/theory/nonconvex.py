@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from adamomentum_lab.stats.estimates import Estimate
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Table, Word
+from adamomentum_paper.theory import Figure, Finding, Numbers, Table, TheoryClaim, Word
 from adamomentum_paper.theory._bounds import Smooth, rate
 from adamomentum_paper.theory._findings import word_for
 from adamomentum_paper.theory._nonconvex import (
@@ -329,7 +329,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     axes.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="nonconvex",
     title="The convergence of AdaMomentum on non-convex problems",
     place="section 4.2, Theorem and Corollary; appendix, their proofs",

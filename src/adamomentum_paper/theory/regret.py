@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from adamomentum_paper.theory import Claim, Figure, Numbers, Size, Table, Tick, _adversary
+from adamomentum_paper.theory import Figure, Numbers, Size, Table, TheoryClaim, Tick, _adversary
 from adamomentum_paper.theory._bounds import horizons
 from adamomentum_paper.theory._online import (
     ALPHAS,
@@ -204,7 +204,7 @@ def _key(axes: Axes, styles: Iterable[tuple[str, Any]]) -> None:
     axes.legend(handles=lines, ncols=2)
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="regret",
     title="The regret of AdaMomentum on convex problems",
     place="section 4.1, Theorem and Corollary; appendix, their proofs",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import contenders
-from adamomentum_paper.theory import Claim, Figure, Finding, Numbers, Size, Table, Tick, Word
+from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick, Word
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings
 
@@ -228,7 +228,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
     times.legend()
 
 
-CLAIM = Claim(
+CLAIM = TheoryClaim(
     name="sphere",
     title="AdaMomentum and Adam on the sphere function",
     place="section 5.1, Figure 3",

@@ -226,9 +226,9 @@ class Calls:
         self.counts = {"fused": 0, "foreach": 0, "single": 0}
         for name, module in (("foreach", _foreach), ("single", _single)):
             monkeypatch.setattr(module, "step", self.counting(name, module.step))
-        run = _fused.Plan.run
+        run = _fused.KernelPlan.run
         monkeypatch.setattr(
-            _fused.Plan, "run", lambda plan, group: self.counting_run(plan, group, run)
+            _fused.KernelPlan, "run", lambda plan, group: self.counting_run(plan, group, run)
         )
 
     def counting(self, name, step):

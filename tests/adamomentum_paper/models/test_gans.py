@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from adamomentum_paper.models.biggan import BigGANGenerator
 from adamomentum_paper.models.dcgan import DCGANDiscriminator, DCGANGenerator
-from adamomentum_paper.models.gan_blocks import Attention, ProjectionDiscriminator, orthogonal
+from adamomentum_paper.models.gan_blocks import PixelAttention, ProjectionDiscriminator, orthogonal
 from adamomentum_paper.models.sngan import SNGANGenerator
 
 # Each layer as weights + biases, from the widths of the notes on the paper (section 3).
@@ -82,7 +82,7 @@ def test_counts_in_millions():
 
 def test_attention_by_hand():
     torch.manual_seed(0)
-    attention = Attention(8, orthogonal)
+    attention = PixelAttention(8, orthogonal)
     x = torch.randn(2, 8, 4, 4)
     assert torch.equal(attention(x), x)  # it starts as the identity
     nn.init.constant_(attention.gain, 0.5)
