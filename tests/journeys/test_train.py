@@ -4,10 +4,13 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from tests.adamomentum_lab.command_line import (
+    ROOT,
     run_here,
     run_process,
     start_process,
@@ -57,6 +60,16 @@ def test_two_processes_train_what_one_trains(tmp_path, strategy):
             assert ours[split]["loss"] == pytest.approx(theirs[split]["loss"], rel=1e-5)
 
 
+# No file may grow beyond a size, as on a disk that is full.
+FULL_DISK = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+from adamomentum_lab.cli import main
+main()
+"""
+
+
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs limits of file sizes")
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
     file = write_problem(tmp_path)
@@ -64,12 +77,14 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_later(tmp_path):
     first = run_process(*args, tmp_path / "runs", "--epochs", "1")
     assert first.returncode == 0, first.stderr
     largest = max(path.stat().st_size for path in tmp_path.glob("runs/*/last.ckpt"))
-    limit = largest // 2  # of a file, as on a disk that is full
-
-    def fill_the_disk():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    full = run_process(*args, tmp_path / "runs", preexec_fn=fill_the_disk)
+    words = [str(word) for word in (*args, tmp_path / "runs")]
+    full = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(largest // 2), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
     assert full.returncode == 1
     assert full.stdout == ""
     # Of the store or of the checkpoint, whichever is written first.
