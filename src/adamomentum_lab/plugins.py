@@ -29,13 +29,14 @@ class Plugin:
     protocols: str = ""
     """Reference to a mapping of names to `protocols.Protocol`."""
     grids: str = ""
-    """Reference to a function (contender, grid or None, settings to tune) -> search space."""
+    """Reference to a function (contender, grid or None, settings to tune) -> search space. Of
+    several plugins, the first that has one is asked."""
     effects: str = ""
     """Reference to a function (rows, workload, tuned) -> what single changes did."""
     published: str = ""
     """Reference to a mapping of workloads to published results."""
     shapes: str = ""
-    """Reference to a mapping of models to the shapes of their parameters, for `bench`."""
+    """Reference to a function () -> shapes of the parameters of each model, for `bench`."""
 
 
 @functools.cache

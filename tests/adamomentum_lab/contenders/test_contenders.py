@@ -427,3 +427,10 @@ def test_a_contender_of_ones_own():
     param = torch.nn.Parameter(torch.ones(2))
     assert isinstance(mine.build([param], lr=0.1), torch.optim.Adagrad)
     assert space(mine, "cnn").keys() == {"lr", "weight_decay"}
+
+
+def test_a_contender_must_have_the_name_of_its_module(monkeypatch):
+    files = {"adm": "adamomentum_lab.contenders.adam"}
+    monkeypatch.setattr(contenders, "_files", lambda: files)
+    with pytest.raises(LabError, match=r"contenders\.adam is called 'adam', not 'adm'\.$"):
+        contenders._contenders.__wrapped__()

@@ -1,8 +1,10 @@
 """The engine of worker processes: what happens when work goes wrong."""
 
 import platform
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -161,3 +163,28 @@ print(usual, new_pages())
     done = subprocess.check_output([sys.executable, "-c", script], text=True)
     usual, kept = map(int, done.split())
     assert kept < usual / 10
+
+
+FIRST_WORKER = """
+import sys
+from pathlib import Path
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.store import Store
+
+worker = Local(Store(Path(sys.argv[1])), 1, print)._free()
+print(Path(f"/proc/{worker.process.pid}/status").read_text())
+worker.process.kill()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+def test_ctrl_c_does_not_reach_a_worker_that_is_starting(tmp_path):
+    """Not even the first, before which multiprocessing starts a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_WORKER, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    blocked = next(line for line in done.stdout.splitlines() if line.startswith("SigBlk:"))
+    assert int(blocked.split()[1], 16) & 1 << (signal.SIGINT - 1)
