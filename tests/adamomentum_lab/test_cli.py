@@ -272,3 +272,17 @@ def test_a_results_folder_that_cannot_be_used(tmp_path):
     assert done.returncode == 1
     assert done.stderr.endswith("file is a file; results need a folder.\n")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_debug_shows_where_a_run_failed(tmp_path, capfd):
+    file = tmp_path / "broken.py"
+    file.write_text(
+        write_problem(tmp_path).read_text()
+        + "\n    def loss(self, model, batch):\n        return self.nowhere\n"
+    )
+    args = ("train", file, "--optimizer", "adam", "--runs", tmp_path / "runs")
+    done = run_here("--debug", *args)
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "return self.nowhere" in done.stderr
+    assert "Traceback" not in run_here(*args).stderr

@@ -108,8 +108,8 @@ def train(
             display.already(len(run.epochs) if run else 0)
             engine = Inline(store, stopped=_Stop(), on_update=lambda now: display.at(now.epoch))
             [run] = engine.run([job], lambda _, record: display.advance(_epoch_line(record)))
-    if run.status == "failed":
-        raise LabError(run.error or "the run failed.")
+            if run.status == "failed":
+                raise LabError(run.error or "the run failed.") from engine.error
     if len(run.epochs) >= total:
         run.status = "done"
     if as_json:

@@ -20,7 +20,7 @@ ATTEMPTS = 2  # a worker may be killed for want of memory; twice on the same run
 ALIKE = 4  # an error that so many runs share, and no run escapes, is not the optimizer's
 Message = tuple[str, Any, Any]
 """From a worker: ("epoch", record, seconds), ("run", run, None), ("busy", None, None) where another
-process is at work on the run, or ("failed", why, None). The driver adds ("died", how, None)."""
+process is at work on the run, or ("failed", why, error). The driver adds ("died", how, None)."""
 
 
 def run_job(
@@ -40,7 +40,7 @@ def run_job(
     except BusyError:
         send(("busy", None, None))
     except LabError as error:
-        send(("failed", str(error), None))
+        send(("failed", str(error), error))
     else:
         send(("run", run, None))
 

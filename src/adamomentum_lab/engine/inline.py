@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from adamomentum_lab.engine.driver import Driver, Message, stream_job
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.store import Store
-from adamomentum_lab.errors import StoppedError
+from adamomentum_lab.errors import LabError, StoppedError
 from adamomentum_lab.files import BusyError
 from adamomentum_lab.schedules import Moment
 
@@ -25,6 +25,8 @@ class Inline(Driver):
         super().__init__(store, say)
         self._stopped, self._on_update = stopped, on_update
         self._job: Job | None = None
+        self.error: LabError | None = None
+        """Why the last run failed, with its traceback."""
 
     def _room(self, waiting: int) -> int:
         return min(waiting, self._job is None)
@@ -39,7 +41,9 @@ class Inline(Driver):
         for message in stream_job(job, self._stopped, self._on_update):
             if message is None:
                 continue
-            last, content, _ = message
+            last, content, more = message
+            if last == "failed":
+                self.error = more
             if last == "run" and content.status == "stopped" and self._stopped():
                 self.store.finish(content)
                 raise StoppedError
