@@ -17,6 +17,8 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.identity import digest
 
+BASELINE = "adamomentum"
+"""Whom the others are compared with where a race does not say."""
 # In the order of the paper's tables.
 _PAPER = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
 _ROLES = ("paper", "control", "extra")
