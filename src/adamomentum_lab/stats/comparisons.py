@@ -5,14 +5,19 @@ from __future__ import annotations
 import functools
 import math
 import statistics
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import numpy as np
-from scipy import optimize, special
-
 from adamomentum_lab.protocols import OURS
+from adamomentum_lab.stats.distributions import (
+    find_zero,
+    log_gamma_step,
+    noncentral_t_cdf,
+    t_quantile,
+    two_sided_p,
+)
 from adamomentum_lab.stats.estimates import Estimate, Scores, finite, unit_of
 from adamomentum_lab.stats.sentences import of_comparison
 
@@ -24,6 +29,8 @@ POWER = 0.8
 """Chance with which the difference that is called `missed` would have been seen."""
 FLIPS = 40
 """Pairs up to which all sign flips are counted: beyond, the halves of 2^20 sums grow too large."""
+_PLAIN = 10
+"""Differences in a half up to which NumPy would take longer to import than the sums take."""
 _ROUNDING = 1e-12
 """Of a difference, relative to what was subtracted: less is the computer's, not the seed's."""
 
@@ -97,15 +104,29 @@ def sign_flips(differences: Sequence[float]) -> float:
     if least <= 0:
         return 1.0
     # All 2^n sums would not fit: those of both halves do, and are counted against each other.
-    one, two = (np.zeros(1), np.zeros(1))
-    for i, value in enumerate(differences):
-        if i % 2:
-            one = np.concatenate([one - value, one + value])
-        else:
-            two = np.concatenate([two - value, two + value])
-    two.sort()
-    above = len(two) * len(one) - int(np.searchsorted(two, least - one).sum())
+    above = _count_above(differences[1::2], differences[::2], least)
     return 2.0 ** (1 - n) * above  # as many lie below: the sums are symmetric
+
+
+def _count_above(ones: Sequence[float], twos: Sequence[float], least: float) -> int:
+    """How many choices of the signs of both give a sum of at least so much."""
+    if len(twos) > _PLAIN:
+        import numpy as np
+
+        one, two = np.zeros(1), np.zeros(1)
+        for value in ones:
+            one = np.concatenate([one - value, one + value])
+        for value in twos:
+            two = np.concatenate([two - value, two + value])
+        two.sort()
+        return len(two) * len(one) - int(np.searchsorted(two, least - one).sum())
+    small, large = [0.0], [0.0]
+    for value in ones:
+        small = [*(total - value for total in small), *(total + value for total in small)]
+    for value in twos:
+        large = [*(total - value for total in large), *(total + value for total in large)]
+    large.sort()
+    return len(large) * len(small) - sum(bisect_left(large, least - total) for total in small)
 
 
 @functools.cache
@@ -114,16 +135,15 @@ def detectable(n: int, level: float, power: float = POWER) -> float:
     level finds with this power, on its right side. From the noncentral t distribution."""
     if n < 2:
         raise ValueError(f"{n} pairs have no t-test; it needs two.")
-    critical = float(-special.stdtrit(n - 1, level / 2))
+    freedom, critical = n - 1, t_quantile(n - 1, level / 2)
 
-    def excess(shift: float) -> float:
-        return 1.0 - float(special.nctdtr(n - 1, shift, critical)) - power
+    def missing(shift: float) -> float:
+        return noncentral_t_cdf(critical, freedom, shift) - (1.0 - power)
 
     high = critical
-    while excess(high) < 0:
+    while missing(high) > 0:
         high *= 2
-    shift: float = optimize.brentq(excess, 0.0, high)
-    return shift / math.sqrt(n)
+    return find_zero(missing, 0.0, high) / math.sqrt(n)
 
 
 def compare(
@@ -206,7 +226,7 @@ def _test(pair: ScorePair, comparisons: int) -> Comparison:
         return replace(compared, test="sign flips", p=p)
     mean = statistics.fmean(differences)
     deviation = math.sqrt(math.fsum((d - mean) ** 2 for d in differences) / (n - 1))
-    p = 2 * float(special.stdtr(n - 1, -abs(mean) / deviation * math.sqrt(n)))
+    p = two_sided_p(mean / deviation * math.sqrt(n), n - 1)
     return replace(
         compared,
         test="paired t",
@@ -237,5 +257,4 @@ def _permutation(differences: list[float], comparisons: int) -> tuple[float | No
 
 def _factor(freedom: int) -> float:
     """Hedges' J, exactly: the d of few values is too large on average, by 1 / J."""
-    log = special.gammaln(freedom / 2) - special.gammaln((freedom - 1) / 2)
-    return math.exp(float(log)) / math.sqrt(freedom / 2)
+    return math.exp(log_gamma_step((freedom - 1) / 2)) / math.sqrt(freedom / 2)

@@ -7,19 +7,9 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from adamomentum_lab.stats.distributions import t_quantile
+
 Scores = Sequence[float | None]
-# 97.5 % quantiles of Student's t with 1 to 30 degrees of freedom, as scipy.special.stdtrit gives
-# them. A page of results needs nothing else of scipy, whose import takes longer than the page.
-_T = (
-    12.706204736174694, 4.302652729749462, 3.1824463052837078, 2.7764451051977934,
-    2.5705818356363146, 2.4469118511449786, 2.364624251592784, 2.306004135204166,
-    2.262157162798205, 2.228138851986274, 2.200985160091639, 2.1788128296672284,
-    2.1603686564627913, 2.144786687917804, 2.131449545559776, 2.1199052992212546,
-    2.1098155778333156, 2.1009220402410382, 2.0930240544083087, 2.085963447265864,
-    2.0796138447276795, 2.0738730679040254, 2.0686576104190486, 2.0638985616280245,
-    2.0595385527532972, 2.0555294386428735, 2.0518305164802846, 2.0484071417952454,
-    2.045229642132703, 2.0422724563012378,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,15 +35,6 @@ class Estimate:
         variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
         half = t_quantile(n - 1) * math.sqrt(variance / n)
         return cls(unit * mean, unit * half, n)
-
-
-def t_quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t: half of a 95 % interval, in standard errors."""
-    if freedom <= len(_T):
-        return _T[freedom - 1]
-    from scipy import special
-
-    return float(special.stdtrit(freedom, 0.975))
 
 
 def finite(scores: Scores) -> list[float | None]:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from scipy import special
-
 from adamomentum_lab.race.sensitivity import WITHIN
 from adamomentum_lab.report.page import RaceData
 from adamomentum_lab.stats.comparisons import LEVEL, ScorePair, compare, compare_pairs, holm
+from adamomentum_lab.stats.distributions import two_sided_p
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims.wording import estimate, gap, interval, lead, reason, undetected
 
@@ -385,4 +384,4 @@ def _pitman_morgan(a: Sequence[float | None], b: Sequence[float | None]) -> floa
     if 1 - r * r <= 0:
         return 0.0
     t = abs(r) * math.sqrt((n - 2) / (1 - r * r))
-    return float(2 * special.stdtr(n - 2, -t))
+    return two_sided_p(t, n - 2)

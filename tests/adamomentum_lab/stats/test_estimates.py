@@ -1,9 +1,8 @@
 """Means and their intervals."""
 
 import pytest
-from scipy import special
 
-from adamomentum_lab.stats.estimates import Estimate, t_quantile
+from adamomentum_lab.stats.estimates import Estimate
 
 
 def test_an_interval_of_three_values():
@@ -19,8 +18,3 @@ def test_an_estimate_of_what_is_not_finite():
     estimate = Estimate.of([1.0, float("inf")])
     assert estimate.mean != estimate.mean
     assert (estimate.half, estimate.n) == (None, 2)
-
-
-def test_quantiles_of_t_are_scipys():
-    for freedom in range(1, 61):
-        assert t_quantile(freedom) == float(special.stdtrit(freedom, 0.975))
