@@ -20,7 +20,7 @@ from pathlib import Path
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
-from adamomentum_lab.contenders import code_of, get, names
+from adamomentum_lab.contenders import STANDARD, code_of
 from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.local import Local
@@ -106,11 +106,10 @@ def overhead(folder: Path, count: int, updates: int) -> None:
 def load(folder: Path, count: int) -> None:
     origin = find_workload("digits_mlp")
     cls = origin.load()
-    paper = [name for name in names() if get(name).role == "paper"]
-    seeds = count // len(paper)
+    seeds = count // len(STANDARD)
     specs = [
         spec_of(origin, name, base_settings(name, cls, "fair"), seed)
-        for name in paper
+        for name in STANDARD
         for seed in range(1, seeds + 1)
     ]
     store, machine, drawn = Store(folder), environment("cpu"), random.Random(0)

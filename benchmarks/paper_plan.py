@@ -79,7 +79,6 @@ def main() -> None:
     parser.add_argument("--tflops", type=float, default=8.0, help="assumed, of one GPU")
     parser.add_argument("--price", type=float, default=2.5, help="assumed, of its hour")
     given = parser.parse_args()
-    eight = [name for name in contenders.names() if contenders.get(name).role == "paper"]
     hours = 0.0
     print(
         "| workload | optimizers x seeds | epochs | updates of a run | GFLOP of an update "
@@ -89,7 +88,7 @@ def main() -> None:
     for name in PAPER:
         workload = find_workload(name).load()("full", "paper")
         flops, updates = flops_of_an_update(name, workload), updates_of_a_run(name, workload)
-        optimizers = len(workload.settings.get("paper") or eight)
+        optimizers = len(workload.settings.get("paper") or contenders.STANDARD)
         seeds = SEEDS.get(name, 5)
         run = flops * updates / (given.tflops * 1e12) / 3600
         hours += run * optimizers * seeds

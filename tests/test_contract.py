@@ -33,7 +33,7 @@ OPTIONS = {
 def contender(name):
     """A contender as it is raced, at the lr of the checks."""
     found = contenders.get(name)
-    options = {key: value for key, value in found.defaults.items() if key != "lr"}
+    options = {key: value for key, value in found.settings.items() if key != "lr"}
     return Case(
         f"contender-{name}",
         found.optimizer,

@@ -11,7 +11,7 @@ adamomentum.optax adamomentum.keras
 adamomentum.torch
 adamomentum
 adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.words
-adamomentum_lab.plugins adamomentum_lab.protocols adamomentum_lab.schedules
+adamomentum_lab.plugins adamomentum_lab.protocols adamomentum_lab.schedules adamomentum_lab.space
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
 adamomentum_lab.identity adamomentum_lab.catalog
 adamomentum_lab.contender

@@ -1,4 +1,4 @@
-"""The lab: does AdaMomentum beat the optimizer you use now, on your problem?
+"""The lab: which optimizer should you use on your problem, and how sure is that?
 
 A workload of your own is a subclass of `Workload` in a Python file; `adamomentum race FILE` races
 it.

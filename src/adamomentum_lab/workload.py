@@ -16,6 +16,7 @@ from adamomentum_lab import protocols
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.protocols import SCALES, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
+from adamomentum_lab.space import Stated
 
 Split = tuple[Tensor, ...]  # examples along the first dimension of each tensor
 
@@ -65,8 +66,9 @@ class Workload(ABC):
     """What is evaluated is the mean of the weights after the last so many epochs."""
     grid: ClassVar[str | None] = None
     """Which search grid of a plugin applies; None takes the plugin's own choice."""
-    settings: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
-    """Under each protocol, the settings of each optimizer that differ from its defaults."""
+    settings: ClassVar[Mapping[str, Stated]] = {}
+    """Under each protocol, the settings of each optimizer that differ from its defaults; under the
+    name "*", those of every optimizer that has them."""
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:
         self.scale = scale

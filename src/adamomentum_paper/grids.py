@@ -8,10 +8,10 @@ of them is the same quantile.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
-from adamomentum_lab.contender import TUNABLE, Contender
+from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError, unknown
+from adamomentum_lab.space import TUNABLE, Space, Value
 
 DEFAULT = "cnn"
 """The grid of workloads that name none."""
@@ -21,7 +21,7 @@ _DECADES_OF_EPS = tuple(float(f"1e-{n}") for n in range(5, 17))
 _DECAYS = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
 _MOMENTA = (0.5, 0.6, 0.7, 0.8, 0.9)
 
-GRIDS: dict[str, dict[str, dict[str, tuple[Any, ...]]]] = {
+GRIDS: dict[str, dict[str, Space]] = {
     # "CNN for Image Classification"
     "cnn": {
         "sgdm": {"lr": _DECADES_OF_LR, "momentum": (0.9,), "weight_decay": _DECAYS},
@@ -72,7 +72,7 @@ GRIDS: dict[str, dict[str, dict[str, tuple[Any, ...]]]] = {
 
 # Values of a setting that is asked for where the grid of a workload holds it fixed or has none:
 # those of the paper's other grids.
-_ELSEWHERE: dict[str, tuple[Any, ...]] = {
+_ELSEWHERE: Space = {
     "lr": _DECADES_OF_LR,
     "weight_decay": _DECAYS,
     "momentum": _MOMENTA,
@@ -81,9 +81,7 @@ _ELSEWHERE: dict[str, tuple[Any, ...]] = {
 }
 
 
-def space(
-    contender: Contender, kind: str | None, tune: Collection[str] = ()
-) -> dict[str, tuple[Any, ...]]:
+def space(contender: Contender, kind: str | None, tune: Collection[str] = ()) -> Space:
     """The grid of a contender for a kind of workload, over the settings that it has.
 
     With `tune`, of these settings alone, and of those the paper holds fixed where they are not in
@@ -92,20 +90,22 @@ def space(
     kind = kind or DEFAULT
     if kind not in GRIDS:
         raise LabError(unknown("grid", kind, GRIDS))
-    grid = GRIDS[kind][contender.family]
-    mine = {name: values for name, values in grid.items() if name in contender.defaults}
+    # SGD with momentum divides by no root, so it has no eps.
+    sgdm = "momentum" in contender.settings and "eps" not in contender.settings
+    grid = GRIDS[kind]["sgdm" if sgdm else "adaptive"]
+    mine = {name: values for name, values in grid.items() if name in contender.settings}
     if not tune:
         return mine
     fixed = {name: values for name, values in mine.items() if len(values) == 1}
     searched = {
         name: mine[name] if len(mine.get(name, ())) > 1 else _elsewhere(name, kind)
         for name in TUNABLE
-        if name in tune and name in contender.defaults
+        if name in tune and name in contender.settings
     }
     return fixed | searched
 
 
-def _elsewhere(name: str, kind: str) -> tuple[Any, ...]:
+def _elsewhere(name: str, kind: str) -> tuple[Value, ...]:
     if name == "final_lr":
         # AdaBound ends as SGD with this lr (Luo et al. 2019), and the paper sets it
         # "matching SGDM": it is searched where SGDM's lr is.

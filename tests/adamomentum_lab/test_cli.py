@@ -79,6 +79,11 @@ def test_list():
     paper = ["sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum"]
     assert list(listed["contenders"])[:8] == paper
     assert listed["contenders"]["adamomentum"]["defaults"]["eps"] == 1e-16
+    adam = listed["contenders"]["adam"]
+    assert adam.keys() == {"summary", "defaults", "source", "decay", "space", "needs"}
+    assert (adam["decay"], adam["needs"]) == ("coupled", [])
+    assert adam["space"] == {"lr": [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]}
+    assert "Adam; coupled weight decay" in text
     assert listed["workloads"]["digits_cnn"]["target"]["mini"] == 97
     assert listed["scales"] == ["smoke", "mini", "full"]
     scores = {"smoke": "fd-cnn", "mini": "fd-cnn", "full": "fid"}

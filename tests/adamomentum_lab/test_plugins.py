@@ -8,7 +8,8 @@ import pytest
 
 from adamomentum_lab import catalog, contenders, plugins, protocols
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.search import DECADES_OF_LR, grid_of, search_space
+from adamomentum_lab.race.search import grid_of, search_space
+from adamomentum_lab.space import DECADES_OF_LR
 
 ALONE = """
 import sys

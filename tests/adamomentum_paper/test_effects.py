@@ -11,7 +11,7 @@ from adamomentum_paper.effects import CHANGES, effects
 
 
 def row_of(name, *values, **settings):
-    shown = {**contenders.get(name).defaults, **settings}
+    shown = {**contenders.get(name).settings, **settings}
     known = [value for value in values if value is not None]
     return Row(name, shown, Estimate.of(known), list(values), values.count(None), 0)
 
@@ -22,8 +22,8 @@ WORKLOAD = find_workload("digits_cnn").load()("mini", "fair")
 def test_changes_are_between_contenders_with_the_same_settings():
     for change in CHANGES:
         before, after = contenders.get(change.before), contenders.get(change.after)
-        assert before.defaults.keys() - {"rectify"} == after.defaults.keys() - {"rectify"}
-        assert before.defaults["lr"] == after.defaults["lr"]
+        assert before.settings.keys() - {"rectify"} == after.settings.keys() - {"rectify"}
+        assert before.settings["lr"] == after.settings["lr"]
 
 
 def test_what_the_momentum_buys():

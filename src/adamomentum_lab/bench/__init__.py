@@ -1,1 +1,1 @@
-"""Step time and memory of AdaMomentum beside its peers."""
+"""Step time and memory of optimizers."""

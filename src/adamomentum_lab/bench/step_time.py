@@ -1,4 +1,4 @@
-"""Step time, bandwidth and memory of optimizers on the parameter shapes of the paper's models.
+"""Step time, bandwidth and memory of optimizers on the parameter shapes of real models.
 
 Contestants take turns in one process, so that a noisy machine disturbs all alike, and each is
 reported as a ratio to torch's fused Adam in the same turns.
@@ -14,50 +14,21 @@ import platform
 import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from adamomentum import AdaMomentum
+from adamomentum_lab.contenders._benchmark import PLAIN, SUBJECT, SUBJECTS, Build
 from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.plugins import provided
 
 Shapes = list[tuple[int, ...]]
 ALWAYS: dict[str, Shapes] = {"one of 64 Mi": [(64 * 2**20,)], "1,000 x 64": [(64,)] * 1000}
 BASE = "Adam, fused"
-OURS = "AdaMomentum"
-Build = Callable[[list[torch.nn.Parameter]], Optimizer]
-
-
-class PlainLoop(Optimizer):
-    """AdaMomentum as a paper's code has it: a Python loop of a dozen tensor operations."""
-
-    def __init__(self, params: Iterable[torch.nn.Parameter]) -> None:
-        super().__init__(params, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-16})
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> Any:
-        """One step."""
-        loss = closure() if closure else None
-        for group in self.param_groups:
-            beta1, beta2 = group["betas"]
-            for p in group["params"]:
-                state = self.state[p]
-                if not state:
-                    state.update(step=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["step"] += 1
-                m, v = state["m"], state["v"]
-                m.mul_(beta1).add_(p.grad, alpha=1 - beta1)
-                v.mul_(beta2).addcmul_(m, m, value=1 - beta2).add_(group["eps"])
-                m_hat = m / (1 - beta1 ** state["step"])
-                v_hat = v / (1 - beta2 ** state["step"])
-                p.add_(m_hat / v_hat.sqrt(), alpha=-group["lr"])
-        return loss
 
 
 def contestants() -> dict[str, Build]:
@@ -68,13 +39,7 @@ def contestants() -> dict[str, Build]:
         "AdamW, fused": lambda p: adamw(p, fused=True),
         "Adam, foreach": lambda p: adam(p, foreach=True),
         "Adam, loop": lambda p: adam(p, foreach=False),
-        OURS: lambda p: AdaMomentum(p),
-        "  weight decay": lambda p: AdaMomentum(p, weight_decay=1e-2),
-        "  bfloat16 moments": lambda p: AdaMomentum(p, state_dtype=torch.bfloat16),
-        "  amsgrad": lambda p: AdaMomentum(p, amsgrad=True),
-        "  foreach": lambda p: AdaMomentum(p, foreach=True),
-        "  single": lambda p: AdaMomentum(p, foreach=False),
-        "  plain loop": lambda p: PlainLoop(p),
+        **SUBJECTS,
     }
     if importlib.util.find_spec("pytorch_optimizer"):
         theirs = importlib.import_module("pytorch_optimizer")
@@ -205,8 +170,8 @@ def main(
                 f"{name:28}{r['times_as_fast_as_adam_fused']:>8.2f}{r['seconds'] * 1e3:>10.3f}"
                 f"{state:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}{r['gb_per_second']:>8.1f}"
             )
-        plain, ours = results["  plain loop"]["seconds"], results[OURS]["seconds"]
-        say(f"{OURS} is {plain / ours:.1f} times as fast as the plain loop.")
+        plain, subject = results[PLAIN]["seconds"], results[SUBJECT]["seconds"]
+        say(f"{SUBJECT} is {plain / subject:.1f} times as fast as the plain loop.")
     if json_file:
         json_file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     return report

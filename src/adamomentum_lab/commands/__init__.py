@@ -28,8 +28,8 @@ debug = False
 WorkloadOption = Annotated[
     str, typer.Argument(metavar="WORKLOAD", help="A name from `adamomentum list`, or your file.")
 ]
-ScaleOption = Annotated[str, typer.Option(help="smoke, mini or full (the paper's own).")]
-ProtocolOption = Annotated[str, typer.Option(help="fair, paper or as-run.")]
+ScaleOption = Annotated[str, typer.Option(help="smoke (seconds, a test), mini or full.")]
+ProtocolOption = Annotated[str, typer.Option(help="fair, or another name from `adamomentum list`.")]
 RunsOption = Annotated[Path, typer.Option(help="Folder of results.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 
@@ -38,7 +38,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object,
 def adamomentum(
     tracebacks: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """AdaMomentum, measured: race optimizers on a real problem, yours if you like."""
+    """Race optimizers on a real problem, yours if you like."""
     global debug
     debug = tracebacks
 

@@ -23,7 +23,7 @@ def bench(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
-    """Step time and memory beside torch.optim.Adam, on the shapes of the paper's models."""
+    """Step time and memory beside torch.optim.Adam, on the shapes of real models."""
     from adamomentum_lab.bench import step_time
 
     models = step_time.models()

@@ -24,9 +24,18 @@ def list_(as_json: JsonOption = False) -> None:
     names = catalog.workload_names()
     problems = {name: catalog.find_workload(name).load() for name in names}
     if as_json:
-        keys = ("role", "summary", "defaults", "source")
         payload = {
-            "contenders": {c.name: {key: getattr(c, key) for key in keys} for c in entrants},
+            "contenders": {
+                c.name: {
+                    "summary": c.summary,
+                    "defaults": c.settings,
+                    "source": c.source,
+                    "decay": c.decay,
+                    "space": c.space,
+                    "needs": sorted(c.needs),
+                }
+                for c in entrants
+            },
             "workloads": {
                 name: {
                     "summary": (cls.__doc__ or "").strip(),
@@ -46,10 +55,11 @@ def list_(as_json: JsonOption = False) -> None:
         typer.echo(json.dumps(payload))
         return
     out = Console(highlight=False)
-    table = Table("optimizer", "role", "what it is, and its defaults", box=None, pad_edge=False)
+    table = Table("optimizer", "what it is, and its defaults", box=None, pad_edge=False)
     for c in entrants:
-        words = settings_in_words(c.defaults, c.name, only_changed=False)
-        table.add_row(c.name, c.role, f"{c.summary}\n[dim]{words}[/dim]")
+        words = settings_in_words(c.settings, c.name, only_changed=False)
+        decay = f"; {c.decay} weight decay" if c.decay else ""
+        table.add_row(c.name, f"{c.summary}{decay}\n[dim]{words}[/dim]")
     out.print(table)
     out.print()
     table = Table("workload", "what it is", box=None, pad_edge=False)

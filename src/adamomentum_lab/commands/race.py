@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @commands.app.command(
-    epilog="Example: adamomentum race digits_cnn --optimizers adam,adamomentum --seeds 3"
+    epilog="Example: adamomentum race digits_cnn --optimizers adam,yogi --seeds 3"
 )
 def race(
     workload: commands.WorkloadOption,
     optimizers: Annotated[
-        str, typer.Option(help="Names, separated by commas; the paper's eight by default.")
+        str, typer.Option(help="Names, separated by commas; by default the first eight of `list`.")
     ] = "",
     trials: Annotated[
         int | None, typer.Option(min=0, help="Tuning runs for each; 0 races the defaults. [6]")
@@ -172,22 +172,22 @@ def _split(names: str) -> list[str]:
 
 
 def _default_contenders(cls: type[Workload], protocol: str) -> list[str]:
-    """The paper's; where a protocol states settings, those that it states some for."""
+    """The standard ones; where a protocol states settings, those that it states some for."""
     from adamomentum_lab import contenders
 
-    stated = cls.settings.get(protocol) or contenders.names()
-    raced = [name for name in contenders.names() if contenders.get(name).role == "paper"]
-    return [name for name in raced if name in stated]
+    stated = cls.settings.get(protocol, {})
+    raced = contenders.STANDARD
+    return [name for name in raced if not stated or contenders.get(name).settings_for(stated)]
 
 
 def _settings_to_tune(tune: str, optimizers: list[str]) -> tuple[str, ...]:
     """The settings that shall be searched, in the one order."""
     from adamomentum_lab import contenders
-    from adamomentum_lab.contender import TUNABLE
     from adamomentum_lab.errors import unknown
+    from adamomentum_lab.space import TUNABLE
 
     names = [name.replace("-", "_") for name in _split(tune)]
-    known = {name for one in optimizers for name in contenders.get(one).defaults}
+    known = {name for one in optimizers for name in contenders.get(one).settings}
     there = [name for name in TUNABLE if name in known]
     for name in names:
         if name not in TUNABLE:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 
-@commands.app.command(
-    epilog="Example: adamomentum train digits_cnn --optimizer adamomentum --lr 1e-3"
-)
+@commands.app.command(epilog="Example: adamomentum train digits_cnn --optimizer adam --lr 1e-3")
 def train(
     workload: commands.WorkloadOption,
     optimizer: Annotated[str, typer.Option(help="A name from `adamomentum list`.")],
@@ -73,7 +71,7 @@ def train(
     from adamomentum_lab.training.loop import shown_file
 
     cls = commands.load_workload(reference)
-    settings = base_settings(optimizer, cls, protocol) | given
+    settings = {**base_settings(optimizer, cls, protocol), **given}
     try:
         contender.build([nn.Parameter(zeros(1))], **settings)
     except (ValueError, TypeError) as error:

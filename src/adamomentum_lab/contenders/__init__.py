@@ -1,6 +1,6 @@
 """The optimizers that are raced, one file each.
 
-A module here whose name does not begin with `_` defines `CONTENDER`, which has the module's name
+A module here whose name does not begin with `_` defines `CONTENDER`, which gets the module's name
 with `-` for `_`; adding one is adding a file.
 """
 
@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from adamomentum_lab.catalog import modules
@@ -17,16 +18,15 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.identity import digest
 
+STANDARD = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
+"""Those that are raced where none are named. They stand first, the others follow by name."""
 BASELINE = "adamomentum"
 """Whom the others are compared with where a race does not say."""
-# In the order of the paper's tables.
-_PAPER = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
-_ROLES = ("paper", "control", "extra")
 
 
 def names() -> list[str]:
-    """Every contender: the paper's eight in its order, then controls, then extras."""
-    return list(_contenders())
+    """Every contender: the standard ones, then the others by name."""
+    return list(_files())
 
 
 def check_names(given: Iterable[str]) -> None:
@@ -36,10 +36,15 @@ def check_names(given: Iterable[str]) -> None:
             raise LabError(unknown("optimizer", name, _files()))
 
 
+@functools.cache
 def get(name: str) -> Contender:
     """The contender of this name."""
     check_names([name])
-    return _contenders()[name]
+    module = importlib.import_module(_files()[name])
+    found = getattr(module, "CONTENDER", None)
+    if not isinstance(found, Contender):
+        raise LabError(f"{module.__file__} defines no CONTENDER = Contender(...).")
+    return replace(found, name=name)
 
 
 @functools.cache
@@ -53,19 +58,7 @@ def code_of(name: str) -> str:
 
 @functools.cache
 def _files() -> dict[str, str]:
-    """The module of each, the paper's eight first."""
+    """The module of each."""
     found = {name.replace("_", "-"): module for name, module in modules(__name__).items()}
-    return {
-        name: found[name] for name in (*_PAPER, *(name for name in found if name not in _PAPER))
-    }
-
-
-@functools.cache
-def _contenders() -> dict[str, Contender]:
-    found: list[Contender] = []
-    for name, module in _files().items():
-        found.append(importlib.import_module(module).CONTENDER)
-        if found[-1].name != name:
-            raise LabError(f"CONTENDER of {module} is called {found[-1].name!r}, not {name!r}.")
-    found.sort(key=lambda contender: _ROLES.index(contender.role))
-    return {contender.name: contender for contender in found}
+    order = dict.fromkeys((*STANDARD, *sorted(found)))
+    return {name: found[name] for name in order}

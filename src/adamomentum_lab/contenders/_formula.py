@@ -7,7 +7,7 @@ them; the rest (arguments, groups, state, weight decay, checkpoints) is here, on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any, ClassVar, overload
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum.rule import remaining
+from adamomentum_lab.space import Settings, Value
 
 Group = dict[str, Any]
 
@@ -33,16 +34,16 @@ _FLAGS = ("decoupled_weight_decay", "rectify", "maximize")
 class FormulaOptimizer(Optimizer):
     """A method states its settings, the values its averages start from, and its formula."""
 
-    SETTINGS: ClassVar[dict[str, Any]]
-    START: ClassVar[dict[str, float]]
+    SETTINGS: ClassVar[Settings]
+    START: ClassVar[Mapping[str, float]]
     _formula: Callable[..., tuple[Tensor, ...]]
     """(g, t, group, *averages) -> what lr is multiplied with at step t (from 1), and the averages
     after it. Everything is real and float32 or wider, and nothing is changed in place."""
 
-    def __init__(self, params: ParamsT, *, maximize: bool = False, **settings: Any) -> None:
+    def __init__(self, params: ParamsT, *, maximize: bool = False, **settings: Value) -> None:
         if unknown := settings.keys() - self.SETTINGS.keys():
             raise TypeError(f"{type(self).__name__} has no option {min(unknown)!r}.")
-        super().__init__(params, self.SETTINGS | settings | {"maximize": maximize})
+        super().__init__(params, {**self.SETTINGS, **settings, "maximize": maximize})
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, with options of its own where it names them."""

@@ -1,9 +1,5 @@
 """AdaBelief: Adam whose second moment averages how far gradients lie from their mean."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum.rule import rectification, remaining
@@ -24,8 +20,8 @@ class AdaBelief(FormulaOptimizer):
     With `rectify` the step is RAdam's, as in the authors' translation and GAN runs.
     """
 
-    SETTINGS: ClassVar = {**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False}
-    START: ClassVar = {"exp_avg": 0.0, "exp_avg_var": 0.0}
+    SETTINGS = {**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False}
+    START = {"exp_avg": 0.0, "exp_avg_var": 0.0}
 
     @staticmethod
     def _formula(g: Tensor, t: int, group: Group, m: Tensor, s: Tensor) -> tuple[Tensor, ...]:
@@ -41,11 +37,7 @@ class AdaBelief(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="adabelief",
-    optimizer=AdaBelief,
-    defaults=AdaBelief.SETTINGS,
+    AdaBelief,
     source="Zhuang et al. 2020 (arXiv 2010.07468) and its published package: eps, decoupled decay",
-    summary="Adam by the variance of gradients about their mean; decoupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Adam by the variance of gradients about their mean",
 )

@@ -1,9 +1,5 @@
 """AdaBound: Adam whose rate of each coordinate is clipped between bounds that close on SGD's."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum.rule import remaining
@@ -19,8 +15,8 @@ class AdaBound(FormulaOptimizer):
     checkpoints keep it.
     """
 
-    SETTINGS: ClassVar = {**ADAM, **COUPLED, "final_lr": 0.1, "gamma": 1e-3}
-    START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+    SETTINGS = {**ADAM, **COUPLED, "final_lr": 0.1, "gamma": 1e-3}
+    START = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, whose lr becomes its base_lr."""
@@ -44,11 +40,7 @@ class AdaBound(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="adabound",
-    optimizer=AdaBound,
-    defaults=AdaBound.SETTINGS,
+    AdaBound,
     source="Luo et al. 2019 (arXiv 1902.09843)",
-    summary="Adam with rates clipped between bounds that close on SGD's; coupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Adam with rates clipped between bounds that close on SGD's",
 )

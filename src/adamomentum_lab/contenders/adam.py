@@ -5,11 +5,8 @@ from torch.optim import Adam
 from adamomentum_lab.contender import ADAM, COUPLED, Contender
 
 CONTENDER = Contender(
-    name="adam",
-    optimizer=Adam,
-    defaults=ADAM | COUPLED,
+    Adam,
+    settings={**ADAM, **COUPLED},
     source="Kingma and Ba 2015 (arXiv 1412.6980), Algorithm 1",
-    summary="Adam; coupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Adam",
 )

@@ -1,9 +1,5 @@
 """Adam at the step length AdaMomentum has: tells whether it is more than a larger lr."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum.torch import lr_from_adam
@@ -18,8 +14,8 @@ class AdamTranslated(FormulaOptimizer):
     with another lr. Decoupled weight decay would go by that lr too, as AdaMomentum's does.
     """
 
-    SETTINGS: ClassVar = {**ADAM, **COUPLED}
-    START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+    SETTINGS = {**ADAM, **COUPLED}
+    START = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     @staticmethod
     def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -30,15 +26,8 @@ class AdamTranslated(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="adam-translated",
-    optimizer=AdamTranslated,
-    defaults=AdamTranslated.SETTINGS,
+    AdamTranslated,
     source="AdaMomentum's lr, which is what its lr means; the others Adam's (arXiv 1412.6980)",
-    summary="Adam at AdaMomentum's lr times sqrt((1+b1)/(1-b1)); coupled weight decay",
-    role="control",
-    family="adaptive",
-    shares={
-        "adamomentum": ("lr",),
-        "adam": ("betas", "eps", "weight_decay", "decoupled_weight_decay"),
-    },
+    summary="Adam at AdaMomentum's lr times sqrt((1+b1)/(1-b1))",
+    like={"*": "adam", "lr": "adamomentum"},
 )

@@ -4,11 +4,8 @@ from adamomentum.torch import AdaMomentum
 from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 
 CONTENDER = Contender(
-    name="adamomentum",
-    optimizer=AdaMomentum,
-    defaults={**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False},
+    AdaMomentum,
+    settings={**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False},
     source="the authors' class (arXiv 2106.11514)",
-    summary="Adam by the average of squared momentum, eps inside it; decoupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Adam by the average of squared momentum, eps inside it",
 )

@@ -1,9 +1,5 @@
 """AdaMomentum with eps where Adam has it: tells what the paper's inner eps contributes."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
@@ -13,8 +9,8 @@ from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, adam_st
 class AdaMomentumOuterEps(FormulaOptimizer):
     """v = b2 v + (1-b2) m^2; theta -= lr m_hat / (sqrt(v_hat) + eps)."""
 
-    SETTINGS: ClassVar = {**ADAM, **DECOUPLED}
-    START: ClassVar = {"exp_avg": 0.0, "exp_avg_momentum_sq": 0.0}
+    SETTINGS = {**ADAM, **DECOUPLED}
+    START = {"exp_avg": 0.0, "exp_avg_momentum_sq": 0.0}
 
     @staticmethod
     def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -25,12 +21,8 @@ class AdaMomentumOuterEps(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="adamomentum-outer-eps",
-    optimizer=AdaMomentumOuterEps,
-    defaults=AdaMomentumOuterEps.SETTINGS,
+    AdaMomentumOuterEps,
     source="AdaMomentum's lr and betas, Adam's eps (arXiv 1412.6980), since it stands where Adam's",
-    summary="AdaMomentum with eps outside the root, as Adam has it; decoupled weight decay",
-    role="control",
-    family="adaptive",
-    shares={"adamomentum": ("lr", "betas", "weight_decay", "decoupled_weight_decay")},
+    summary="AdaMomentum with eps outside the root, as Adam has it",
+    like={"*": "adamomentum", "eps": "adamomentum-outer-eps"},
 )

@@ -6,12 +6,9 @@ from adamomentum.torch import AdaMomentum
 from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 
 CONTENDER = Contender(
-    name="adamomentum-rectified",
-    optimizer=functools.partial(AdaMomentum, rectify=True),
-    defaults={**ADAM, **DECOUPLED, "eps": 1e-16},
+    functools.partial(AdaMomentum, rectify=True),
+    settings={**ADAM, **DECOUPLED, "eps": 1e-16},
     source="AdaMomentum's, so that nothing else differs",
-    summary="AdaMomentum with RAdam's rectification, as the authors ran it; decoupled weight decay",
-    role="control",
-    family="adaptive",
-    shares={"adamomentum": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")},
+    summary="AdaMomentum with RAdam's rectification, as the authors ran it",
+    like={"*": "adamomentum"},
 )

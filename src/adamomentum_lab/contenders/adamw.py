@@ -5,12 +5,10 @@ from torch.optim import AdamW
 from adamomentum_lab.contender import ADAM, Contender
 
 CONTENDER = Contender(
-    name="adamw",
-    optimizer=AdamW,
+    AdamW,
     # Without weight decay, like all others here: it is tuned, or given by the workload.
-    defaults=ADAM,
+    settings=ADAM,
+    decay="decoupled",
     source="Loshchilov and Hutter 2019 (arXiv 1711.05101), Algorithm 2",
-    summary="Adam with decoupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Adam, its weight decay apart from the gradient",
 )

@@ -1,9 +1,5 @@
 """Adam with AdaMomentum's eps: what is left between the two is the average of squared momentum."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
@@ -23,8 +19,8 @@ class EAdam(FormulaOptimizer):
     the control does not.
     """
 
-    SETTINGS: ClassVar = {**ADAM, **DECOUPLED, "eps": 1e-16}
-    START: ClassVar = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
+    SETTINGS = {**ADAM, **DECOUPLED, "eps": 1e-16}
+    START = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     @staticmethod
     def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -35,12 +31,8 @@ class EAdam(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="eadam",
-    optimizer=EAdam,
-    defaults=EAdam.SETTINGS,
+    EAdam,
     source="AdaMomentum's, so that only the second moment differs",
-    summary="Adam with eps inside its second moment; decoupled weight decay",
-    role="control",
-    family="adaptive",
-    shares={"adamomentum": ("lr", "betas", "eps", "weight_decay", "decoupled_weight_decay")},
+    summary="Adam with eps inside its second moment",
+    like={"*": "adamomentum"},
 )

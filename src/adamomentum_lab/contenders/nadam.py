@@ -5,11 +5,8 @@ from torch.optim import NAdam
 from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 
 CONTENDER = Contender(
-    name="nadam",
-    optimizer=NAdam,
-    defaults={**ADAM, **DECOUPLED, "momentum_decay": 4e-3},
+    NAdam,
+    settings={**ADAM, **DECOUPLED, "momentum_decay": 4e-3},
     source="lr of Adam (arXiv 1412.6980), so that both start alike; Dozat 2016 as in torch else",
-    summary="Adam with Nesterov's momentum; decoupled weight decay",
-    role="extra",
-    family="adaptive",
+    summary="Adam with Nesterov's momentum",
 )

@@ -5,11 +5,9 @@ from torch.optim import RMSprop
 from adamomentum_lab.contender import Contender
 
 CONTENDER = Contender(
-    name="rmsprop",
-    optimizer=RMSprop,
-    defaults={"lr": 1e-3, "alpha": 0.99, "eps": 1e-8, "momentum": 0.0, "weight_decay": 0.0},
+    RMSprop,
+    settings={"lr": 1e-3, "alpha": 0.99, "eps": 1e-8, "momentum": 0.0, "weight_decay": 0.0},
+    decay="coupled",
     source="lr of Tieleman and Hinton 2012 (lecture 6.5); alpha and eps torch's",
-    summary="gradients over the root of their averaged squares; coupled weight decay",
-    role="extra",
-    family="adaptive",
+    summary="gradients over the root of their averaged squares",
 )

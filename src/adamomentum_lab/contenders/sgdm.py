@@ -5,11 +5,9 @@ from torch.optim import SGD
 from adamomentum_lab.contender import Contender
 
 CONTENDER = Contender(
-    name="sgdm",
-    optimizer=SGD,
-    defaults={"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
+    SGD,
+    settings={"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
+    decay="coupled",
     source="the paper's tuned values for CIFAR-10 and ImageNet (appendix, Image classification)",
-    summary="SGD with momentum, b = mu b + g; coupled weight decay",
-    role="paper",
-    family="sgdm",
+    summary="SGD with momentum, b = mu b + g",
 )

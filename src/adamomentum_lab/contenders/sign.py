@@ -1,9 +1,5 @@
 """Sign descent: Rprop as the paper's Table 1 writes it, m_t = g and v_t = g^2."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum_lab.contender import Contender
@@ -13,8 +9,8 @@ from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, divided
 class Sign(FormulaOptimizer):
     """theta -= lr g / |g|. Not torch.optim.Rprop, which adapts a step per coordinate."""
 
-    SETTINGS: ClassVar = {"lr": 1e-3, "weight_decay": 0.0, "decoupled_weight_decay": True}
-    START: ClassVar = {}
+    SETTINGS = {"lr": 1e-3, "weight_decay": 0.0, "decoupled_weight_decay": True}
+    START = {}
 
     @staticmethod
     def _formula(g: Tensor, _t: int, _group: Group) -> tuple[Tensor, ...]:
@@ -22,11 +18,7 @@ class Sign(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="sign",
-    optimizer=Sign,
-    defaults=Sign.SETTINGS,
+    Sign,
     source="lr of Adam (arXiv 1412.6980), whose first step is this one",
-    summary="sign descent, the Rprop of the paper's Table 1; decoupled weight decay",
-    role="extra",
-    family="adaptive",
+    summary="sign descent, the Rprop of the paper's Table 1",
 )

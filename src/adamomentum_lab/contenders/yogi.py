@@ -1,9 +1,5 @@
 """Yogi: Adam whose second moment moves by a step that does not depend on its distance."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
 from torch import Tensor
 
 from adamomentum_lab.contender import ADAM, COUPLED, Contender
@@ -13,9 +9,9 @@ from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, adam_st
 class Yogi(FormulaOptimizer):
     """v -= (1 - b2) sign(v - g^2) g^2; the step is Adam's."""
 
-    SETTINGS: ClassVar = {**ADAM, **COUPLED, "lr": 1e-2, "eps": 1e-3}
+    SETTINGS = {**ADAM, **COUPLED, "lr": 1e-2, "eps": 1e-3}
     # As in Optax and in the authors' copy; Yogi's paper has m_0 = 0 and v_0 from a first batch.
-    START: ClassVar = {"exp_avg": 1e-6, "exp_avg_sq": 1e-6}
+    START = {"exp_avg": 1e-6, "exp_avg_sq": 1e-6}
 
     @staticmethod
     def _formula(g: Tensor, t: int, group: Group, m: Tensor, v: Tensor) -> tuple[Tensor, ...]:
@@ -26,11 +22,7 @@ class Yogi(FormulaOptimizer):
 
 
 CONTENDER = Contender(
-    name="yogi",
-    optimizer=Yogi,
-    defaults=Yogi.SETTINGS,
+    Yogi,
     source="Zaheer et al. 2018 (NeurIPS, Adaptive Methods for Nonconvex Optimization)",
-    summary="Yogi, whose v moves additively; coupled weight decay",
-    role="paper",
-    family="adaptive",
+    summary="Yogi, whose v moves additively",
 )

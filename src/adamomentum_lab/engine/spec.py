@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from adamomentum_lab.protocols import Scale
+from adamomentum_lab.space import Settings
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Spec:
     """Digest of the code that defines the contender; empty in stores of version 0.1."""
 
     @classmethod
-    def of(cls, settings: dict[str, Any], **rest: Any) -> Spec:
+    def of(cls, settings: Settings, **rest: Any) -> Spec:
         """A specification from settings as a dictionary, lists allowed."""
         items = ((key, _freeze(value)) for key, value in sorted(settings.items()))
         return cls(settings=tuple(items), **rest)

@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from adamomentum_lab import contenders
-from adamomentum_lab.contender import LOGARITHMIC
 from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.protocols import Scale
 from adamomentum_lab.race import search
-from adamomentum_lab.race.search import Rung, Search, Settings, Space
+from adamomentum_lab.race.search import Rung, Search
+from adamomentum_lab.space import LOGARITHMIC, Settings, Space, Value, ends
 from adamomentum_lab.words import number
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Race:
     """The settings that are searched; none stands for those the workload's grid searches."""
     halving: bool = False
 
-    def spec(self, optimizer: str, settings: dict[str, Any], seed: int) -> Spec:
+    def spec(self, optimizer: str, settings: Settings, seed: int) -> Spec:
         """One of its runs."""
         return Spec.of(
             settings,
@@ -143,7 +144,7 @@ class Plan:
     def space_as_json(self, optimizer: str) -> dict[str, Any]:
         """What is searched: lists of values, or the two ends of a log-uniform distribution."""
         return {
-            name: {"from": min(values), "to": max(values)}
+            name: dict(zip(("from", "to"), ends(values), strict=True))
             if self.race.search == "random" and name in LOGARITHMIC
             else [*values]
             for name, values in self.spaces[optimizer].items()
@@ -169,10 +170,13 @@ class Plan:
         }
 
 
-def base_settings(name: str, workload: type[Workload], protocol: str) -> dict[str, Any]:
+def base_settings(name: str, workload: type[Workload], protocol: str) -> Settings:
     """What an optimizer starts from on a workload: its defaults, and what the protocol says."""
     contender = contenders.get(name)
-    return {**contender.defaults, **contender.settings_for(workload.settings.get(protocol, {}))}
+    if contender.needs:
+        needs = ", ".join(sorted(contender.needs))
+        raise LabError(f"{name} cannot be trained here: it needs {needs}, which no loop offers.")
+    return {**contender.settings, **contender.settings_for(workload.settings.get(protocol, {}))}
 
 
 def make_plan(race: Race, cls: type[Workload]) -> Plan:
@@ -207,9 +211,9 @@ def _known_specs(plan: Plan) -> list[Spec]:
     return [race.spec(*start, seed) for start in starts for seed in race.final_seeds]
 
 
-def _range(name: str, values: tuple[Any, ...]) -> str:
+def _range(name: str, values: tuple[Value, ...]) -> str:
     if name in LOGARITHMIC:
-        return f"{number(min(values))}..{number(max(values))}"
+        return "..".join(map(number, ends(values)))
     if all(isinstance(value, float) for value in values):
-        return f"{number(min(values))} to {number(max(values))}"
+        return " to ".join(map(number, ends(values)))
     return " ".join(map(number, values))

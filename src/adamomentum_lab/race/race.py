@@ -16,9 +16,10 @@ from adamomentum_lab.race.plan import TUNING_SEED, Plan
 from adamomentum_lab.race.record import Result, Tuning
 from adamomentum_lab.race.search import select_survivors, select_winner
 from adamomentum_lab.race.sensitivity import sensitivity
+from adamomentum_lab.space import Settings
 from adamomentum_lab.workload import Workload
 
-Wanted = tuple[str, dict[str, Any], int]
+Wanted = tuple[str, Settings, int]
 """An optimizer, its settings and a seed."""
 
 

@@ -7,22 +7,19 @@ import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from adamomentum_lab.contender import LOGARITHMIC, TUNABLE, Contender
+from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.plugins import provided
 from adamomentum_lab.selection import Trained, reported_epoch, trial_score
+from adamomentum_lab.space import DECADES_OF_LR, LOGARITHMIC, TUNABLE, Settings, Space, Value, ends
 
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 Search = Literal["grid", "random"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
-Settings = dict[str, Any]
-Space = dict[str, tuple[Any, ...]]
-DECADES_OF_LR = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-"""What is searched where no plugin brings a grid."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def grid_of(contender: Contender, grid: str | None, tune: Collection[str] = ()) 
         return found
     if unknown := [name for name in tune if name != "lr"]:
         raise LabError(f"no grid has values of {unknown[0]}; --tune lr is searched.")
-    return {"lr": DECADES_OF_LR} if "lr" in contender.defaults else {}
+    return {"lr": DECADES_OF_LR} if "lr" in contender.settings else {}
 
 
 def search_space(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
@@ -107,7 +104,9 @@ def trials(
     if count < 1:
         return []
     values = grid_of(contender, grid, tune)
-    first = {name: tuple(of) if isinstance(of, list) else of for name, of in base.items()}
+    first: dict[str, Value] = {
+        name: tuple(of) if isinstance(of, list) else of for name, of in base.items()
+    }
     first |= {name: of[0] for name, of in values.items() if len(of) == 1}
     choice = search_space(contender, grid, tune)
     if search == "random":
@@ -117,7 +116,7 @@ def trials(
 
 def sample_grid(first: Settings, choice: Space, count: int) -> list[Settings]:
     """A first point and others of the grid, spread as a Latin hypercube."""
-    points: list[Settings] = [dict(first) for _ in range(count - 1)]
+    points = [dict(first) for _ in range(count - 1)]
     for name, values in choice.items():
         if name == "lr" and count <= len(values):  # too few for all: not the first one again
             values = tuple(value for value in values if value != first.get(name)) or values
@@ -125,7 +124,7 @@ def sample_grid(first: Settings, choice: Space, count: int) -> list[Settings]:
         random.Random(name).shuffle(order)
         for point, place in zip(points, order, strict=True):
             point[name] = values[int((place + 0.5) / (count - 1) * len(values))]
-    found = [first]
+    found: list[Settings] = [first]
     for point in points:
         nearest = point if point not in found else _nearest(point, choice, found)
         if nearest is not None:
@@ -152,7 +151,7 @@ def _nearest(point: Settings, choice: Space, taken: list[Settings]) -> Settings 
     best = min(free, key=distance, default=None)
     if best is None:
         return None
-    return point | {name: choice[name][i] for name, i in zip(choice, best, strict=True)}
+    return {**point, **{name: choice[name][i] for name, i in zip(choice, best, strict=True)}}
 
 
 def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
@@ -168,7 +167,7 @@ def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
         source = {name: random.Random(f"{name} {k}") for name in choice}
         while True:  # until it is new
             drawn = {n: _quantile(n, values, source[n].random()) for n, values in choice.items()}
-            point = first | drawn
+            point = {**first, **drawn}
             if _key(point, choice) not in used:
                 break
         found.append(point)
@@ -176,13 +175,13 @@ def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
     return found
 
 
-def _quantile(name: str, values: tuple[Any, ...], u: float) -> Any:
+def _quantile(name: str, values: tuple[Value, ...], u: float) -> Value:
     if name not in LOGARITHMIC:
         return values[int(u * len(values))]
-    low, high = min(values), max(values)
+    low, high = ends(values)
     # Four digits: what is printed is the value, and machines agree on it.
     return float(f"{low * (high / low) ** u:.4g}")
 
 
-def _key(settings: Settings, names: Iterable[str]) -> tuple[Any, ...]:
+def _key(settings: Settings, names: Iterable[str]) -> tuple[Value, ...]:
     return tuple(settings[name] for name in names)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from adamomentum_lab import contenders
 from adamomentum_lab.protocols import OURS
+from adamomentum_lab.space import Settings
 from adamomentum_lab.words import count_noun, number, setting_order
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 
-def settings_in_words(settings: dict[str, Any], optimizer: str, only_changed: bool = True) -> str:
+def settings_in_words(settings: Settings, optimizer: str, only_changed: bool = True) -> str:
     """The lr, and what differs from the optimizer's defaults."""
-    defaults = contenders.get(optimizer).defaults
+    defaults = contenders.get(optimizer).settings
     return ", ".join(
         f"{name.replace('_', ' ')} {number(settings[name])}"
         for name in sorted(settings, key=setting_order)
@@ -130,7 +131,7 @@ def trial_lines(plan: Plan) -> list[str]:
     """Every trial: what is searched, and what else differs from the defaults."""
     lines = []
     for name, start in plan.starts.items():
-        defaults, space = contenders.get(name).defaults, plan.spaces[name]
+        defaults, space = contenders.get(name).settings, plan.spaces[name]
         lines.append(name)
         for i, settings in enumerate(plan.trials[name] or [start], 1):
             keys = {"lr", *space, *(key for key in settings if settings[key] != defaults[key])}

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from adamomentum_lab.schedules import Step
+from adamomentum_lab.space import Settings, Stated
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
 from adamomentum_paper.data.cifar10 import MEAN, STD, cifar10
@@ -14,11 +15,11 @@ from adamomentum_paper.losses import smoothed_cross_entropy
 from adamomentum_paper.workloads._images import Images, channels_last, hold_out
 
 # The paper's appendix, tuned values for CNNs: the same for every adaptive method.
-_ADAPTIVE = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4}
+_ADAPTIVE: Settings = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4}
 # The paper does not say which form of weight decay it means; this is what the authors' scripts do.
 _COUPLED = {**_ADAPTIVE, "decoupled_weight_decay": False}
 _DECOUPLED = {**_ADAPTIVE, "decoupled_weight_decay": True}
-PAPER: dict[str, dict[str, Any]] = {
+PAPER: Stated = {
     "sgdm": {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4},
     "adam": _COUPLED,
     "adamw": _ADAPTIVE,
@@ -29,7 +30,7 @@ PAPER: dict[str, dict[str, Any]] = {
     "adamomentum": _COUPLED,
 }
 # In the authors' scripts Adam alone runs without weight decay.
-AS_RUN = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
+AS_RUN: Stated = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
 
 # Images used at each scale: training (validation included), of which validation, test.
 _IMAGES = {"smoke": (320, 64, 64), "mini": (10_000, 1_000, 2_000), "full": (50_000, 5_000, 10_000)}

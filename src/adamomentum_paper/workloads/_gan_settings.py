@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from adamomentum_lab.space import Settings, Stated, Value
 
 # The paper's appendix; its table is BigGAN's, and it states none other.
-_ADAPTIVE = {"lr": 2e-4, "betas": (0.5, 0.999), "eps": 1e-8, "weight_decay": 0.0}
-PAPER: dict[str, dict[str, Any]] = {
+_ADAPTIVE: Settings = {"lr": 2e-4, "betas": (0.5, 0.999), "eps": 1e-8, "weight_decay": 0.0}
+PAPER: Stated = {
     "sgdm": {"lr": 2e-4, "momentum": 0.9, "weight_decay": 0.0},
     "adam": _ADAPTIVE,
     "adamw": _ADAPTIVE,
@@ -16,22 +16,11 @@ PAPER: dict[str, dict[str, Any]] = {
     "adabelief": {**_ADAPTIVE, "eps": 1e-16},
     "adamomentum": {**_ADAPTIVE, "eps": 1e-16},
 }
-_OURS = PAPER["adamomentum"]
 # Where the fair protocol starts from: no default of an optimizer was made for GANs.
-FAIR: dict[str, dict[str, Any]] = {
-    **PAPER,
-    "adam-translated": _ADAPTIVE,
-    "adamomentum-debiased": _OURS,
-    "adamomentum-outer-eps": {**_OURS, "eps": 1e-8},
-    "adamomentum-rectified": _OURS,
-    "eadam": _OURS,
-    "nadam": _ADAPTIVE,
-    "rmsprop": {"lr": 2e-4, "weight_decay": 0.0},
-    "sign": {"lr": 2e-4, "weight_decay": 0.0},
-}
+FAIR: Stated = {"*": _ADAPTIVE, **PAPER}
 
 
-def settings_of(adam: float, adabelief: float, **ours: Any) -> dict[str, dict[str, dict[str, Any]]]:
+def settings_of(adam: float, adabelief: float, **ours: Value) -> dict[str, Stated]:
     """Of each protocol.
 
     Args:
@@ -39,11 +28,11 @@ def settings_of(adam: float, adabelief: float, **ours: Any) -> dict[str, dict[st
         adabelief: its eps as run.
         **ours: what AdaMomentum is run with instead of the paper's settings.
     """
-    as_run = {
+    as_run: Stated = {
         **PAPER,
         "adam": {**_ADAPTIVE, "eps": adam},
         "adamw": {**_ADAPTIVE, "eps": adam},
         "adabelief": {**_ADAPTIVE, "eps": adabelief, "rectify": True},
-        "adamomentum": {**_OURS, **ours},
+        "adamomentum": {**PAPER["adamomentum"], **ours},
     }
     return {"fair": FAIR, "paper": PAPER, "as-run": as_run}

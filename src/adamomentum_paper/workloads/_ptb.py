@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from adamomentum_lab.schedules import Restarted, Schedule, Step
+from adamomentum_lab.space import Stated, Value
 from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.penn_treebank import penn_treebank
 from adamomentum_paper.models.lstm import LSTMLanguageModel, State
@@ -23,18 +24,18 @@ EVALUATED = 70  # words at a time
 _SIZES = {"smoke": (4_000, 16, 24), "mini": (200_000, 100, 200), "full": (None, 400, 1150)}
 
 
-def settings_of(layers: int) -> dict[str, dict[str, dict[str, Any]]]:
+def settings_of(layers: int) -> dict[str, Stated]:
     """Of each protocol, from the paper's appendix; some depend on the number of layers.
 
     The paper leaves the form of weight decay open, which is that of the authors' scripts.
     """
     deep = layers > 1
 
-    def adaptive(lr: float, eps: float, **more: Any) -> dict[str, Any]:
+    def adaptive(lr: float, eps: float, **more: Value) -> dict[str, Value]:
         return {"lr": lr, "betas": (0.9, 0.999), "eps": eps, "weight_decay": 1.2e-4, **more}
 
     coupled, decoupled = {"decoupled_weight_decay": False}, {"decoupled_weight_decay": True}
-    paper = {
+    paper: Stated = {
         "sgdm": {"lr": 30.0, "momentum": 0.9, "weight_decay": 1.2e-4},
         "adam": adaptive(1e-2 if deep else 1e-3, 1e-12, **coupled),
         "adamw": adaptive(1e-3, 1e-12),

@@ -15,17 +15,18 @@ from torch.nn import functional
 
 from adamomentum_lab.protocols import Selection
 from adamomentum_lab.schedules import InverseSqrt, Schedule
+from adamomentum_lab.space import Settings, Stated
 from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs
 from adamomentum_paper.models.beam_search import beam_search
 from adamomentum_paper.models.transformer import Cache, Shape, Transformer
 
 _DECAY = {"weight_decay": 1e-4}
-_ADAM = {"lr": 1.5e-3, "betas": (0.9, 0.98), "eps": 1e-8, **_DECAY}
-_LATER = {"betas": (0.9, 0.999), "eps": 1e-16, **_DECAY, "decoupled_weight_decay": True}
+_ADAM: Settings = {"lr": 1.5e-3, "betas": (0.9, 0.98), "eps": 1e-8, **_DECAY}
+_LATER: Settings = {"betas": (0.9, 0.999), "eps": 1e-16, **_DECAY, "decoupled_weight_decay": True}
 # The paper's appendix, tuned values for the Transformer. It leaves the form of weight decay open:
 # each optimizer has its own, which for AdaBelief and AdaMomentum is the authors' decoupled one.
-PAPER: dict[str, dict[str, Any]] = {
+PAPER: Stated = {
     "sgdm": {"lr": 0.1, "momentum": 0.9, **_DECAY},
     "adam": _ADAM,
     "adamw": _ADAM,
@@ -33,7 +34,8 @@ PAPER: dict[str, dict[str, Any]] = {
     "adamomentum": {"lr": 5e-4, **_LATER},
 }
 # In the authors' scripts the last two are rectified.
-AS_RUN = PAPER | {name: {**PAPER[name], "rectify": True} for name in ("adabelief", "adamomentum")}
+_RECTIFIED = {name: {**PAPER[name], "rectify": True} for name in ("adabelief", "adamomentum")}
+AS_RUN: Stated = {**PAPER, **_RECTIFIED}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from adamomentum import AdaMomentum
 from adamomentum_lab.bench import step_time
 from adamomentum_lab.cli import app
+from adamomentum_lab.contenders._benchmark import PlainLoop
 from adamomentum_lab.contract import feed, parameter
 
 
@@ -31,7 +32,7 @@ def test_counts(model, tensors, parameters):
 
 def test_the_plain_loop_is_adamomentum():
     params = [parameter(3, 2), parameter(3, 2)]
-    optimizers = [step_time.PlainLoop([params[0]]), AdaMomentum([params[1]], foreach=False)]
+    optimizers = [PlainLoop([params[0]]), AdaMomentum([params[1]], foreach=False)]
     for param, optimizer in zip(params, optimizers, strict=True):
         feed(optimizer, [param], range(20))
     torch.testing.assert_close(*params)

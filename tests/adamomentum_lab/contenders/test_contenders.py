@@ -16,6 +16,9 @@ from adamomentum_lab.contenders import get, names
 from adamomentum_lab.contenders._formula import FormulaOptimizer
 from adamomentum_lab.contract import through_file
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.race.plan import base_settings
+from adamomentum_lab.space import DECADES_OF_LR
+from adamomentum_lab.workload import Workload
 from adamomentum_paper.grids import GRIDS, space
 from tests.adamomentum_lab.contenders.oracles import ORACLES, walk
 
@@ -31,7 +34,7 @@ OTHERS |= {"final_lr": 0.02, "gamma": 0.05, "momentum_decay": 0.03}
 
 
 def variants(name):
-    defaults = get(name).defaults
+    defaults = get(name).settings
     others = {key: value for key, value in OTHERS.items() if key in defaults}
     forms = [{}]
     if "decoupled_weight_decay" in defaults:
@@ -92,7 +95,7 @@ def default_dtype(request):
 def test_agrees_with_the_oracle(name, settings, default_dtype):
     optimizer = build(name, default_dtype, **settings)
     reached = run(optimizer, gradients())
-    chosen = {**get(name).defaults, **settings}
+    chosen = {**get(name).settings, **settings}
     expected = walk(
         ORACLES[name],
         start(),
@@ -141,13 +144,13 @@ HAND |= {"final_lr": 0.25, "gamma": 1.0, "momentum_decay": 0.0}
 
 @pytest.mark.parametrize("name", names())
 def test_first_step_by_hand(name):
-    settings = {**get(name).defaults, **HAND}
+    settings = {**get(name).settings, **HAND}
     assert ORACLES[name](np.array([[2.0]]), 1.0, settings)[0] == pytest.approx(
         BY_HAND[name], rel=1e-14
     )
     param = torch.nn.Parameter(torch.tensor([10.0], dtype=torch.float64))
     optimizer = get(name).build(
-        [param], **{key: value for key, value in HAND.items() if key in get(name).defaults}
+        [param], **{key: value for key, value in HAND.items() if key in get(name).settings}
     )
     param.grad = torch.full_like(param, 2.0)
     optimizer.step()
@@ -214,7 +217,7 @@ def test_agrees_with_optax(name, settings, default_dtype):
     jax = pytest.importorskip("jax")
     optax = pytest.importorskip("optax")
     settings = settings | AS_OPTAX.get(name, {})
-    chosen = get(name).defaults | settings
+    chosen = get(name).settings | settings
     with jax.enable_x64(True):
         scheduled = jax.numpy.array(rates(chosen["lr"]))
         method = optax_of(name, chosen, lambda t: scheduled[t])
@@ -268,7 +271,7 @@ def test_half_precision_keeps_float32_averages_through_a_checkpoint(name, dtype)
 @pytest.mark.parametrize("name", TABLE)
 def test_zero_gradients_without_eps_are_no_nan(name):
     param = torch.nn.Parameter(torch.ones(3))
-    settings = {"eps": 0.0} if "eps" in get(name).defaults else {}
+    settings = {"eps": 0.0} if "eps" in get(name).settings else {}
     optimizer = get(name).build([param], **settings)
     for _ in range(3):
         param.grad = torch.zeros(3)
@@ -365,11 +368,12 @@ def test_what_is_said_of_a_contender(name):
     assert contender.source
     assert contender.summary
     assert not {"\n"} & set(contender.source + contender.summary)
-    assert contender.defaults["weight_decay"] == 0.0
-    assert contender.defaults["lr"] == {"sgdm": 0.1, "yogi": 1e-2}.get(name, 1e-3)
-    assert contender.family == ("sgdm" if name == "sgdm" else "adaptive")
-    decoupled = contender.defaults.get("decoupled_weight_decay", DECOUPLED.get(name))
-    assert ("decoupled" if decoupled else "coupled") in contender.summary.split()
+    assert contender.settings["weight_decay"] == 0.0
+    assert contender.settings["lr"] == {"sgdm": 0.1, "yogi": 1e-2}.get(name, 1e-3)
+    decoupled = contender.settings.get("decoupled_weight_decay", DECOUPLED.get(name))
+    assert contender.decay == ("decoupled" if decoupled else "coupled")
+    assert contender.space == {"lr": DECADES_OF_LR}
+    assert not contender.needs
     assert hash(contender)
 
 
@@ -377,23 +381,23 @@ def test_what_is_said_of_a_contender(name):
 def test_defaults_and_settings_reach_the_groups(name):
     contender = get(name)
     group = build(name, weight_decay=0.25).param_groups[0]
-    for key, value in {**contender.defaults, "weight_decay": 0.25}.items():
+    for key, value in {**contender.settings, "weight_decay": 0.25}.items():
         assert group[key] == value
     with pytest.raises(
         LabError,
         match=f"^{name} has no setting 'warmup'; it has lr, .*weight_decay.*\\.$",
     ):
         build(name, warmup=3)
-    if "betas" in contender.defaults:
+    if "betas" in contender.settings:
         assert build(name, betas=[0.5, 0.99]).param_groups[0]["betas"] == (0.5, 0.99)
-        assert contender.defaults["betas"] == (0.9, 0.999)
+        assert contender.settings["betas"] == (0.9, 0.999)
 
 
 @pytest.mark.parametrize("kind", GRIDS)
 @pytest.mark.parametrize("name", names())
 def test_every_grid_value_can_be_built(name, kind):
     grid = space(get(name), kind)
-    assert {"lr", "weight_decay"} <= grid.keys() <= get(name).defaults.keys()
+    assert {"lr", "weight_decay"} <= grid.keys() <= get(name).settings.keys()
     for setting, values in grid.items():
         for value in values:
             assert build(name, **{setting: value}).param_groups[0][setting] == value
@@ -414,23 +418,75 @@ def test_grids_of_the_paper():
         space(get("adam"), "mlp")
 
 
+def own(**fields):
+    given = {"settings": {"lr": 1e-2, "weight_decay": 0.0}, "decay": "coupled"}
+    return Contender(torch.optim.Adagrad, source="torch", summary="Adagrad", **{**given, **fields})
+
+
 def test_a_contender_of_ones_own():
-    mine = Contender(
-        name="mine",
-        optimizer=torch.optim.Adagrad,
-        defaults={"lr": 1e-2, "weight_decay": 0.0},
-        source="torch",
-        summary="Adagrad",
-        role="extra",
-        family="adaptive",
-    )
+    mine = own(name="mine")
     param = torch.nn.Parameter(torch.ones(2))
     assert isinstance(mine.build([param], lr=0.1), torch.optim.Adagrad)
     assert space(mine, "cnn").keys() == {"lr", "weight_decay"}
+    assert mine.space == {"lr": DECADES_OF_LR}
+    assert own(settings={"lr": 1e-2}, decay=None).decay is None
 
 
-def test_a_contender_must_have_the_name_of_its_module(monkeypatch):
-    files = {"adm": "adamomentum_lab.contenders.adam"}
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"settings": {}}, "its settings have no lr; name every setting with its default"),
+        ({"space": {"eps": (1e-8,)}}, "its space has 'eps', which is none of its settings"),
+        ({"space": {"lr": ()}}, "its space has no values of 'lr'"),
+        ({"decay": None}, "its decay must be 'coupled' or 'decoupled', since it has weight_decay"),
+        ({"decay": "l2"}, "its decay must be 'coupled' or 'decoupled', since it has weight_decay"),
+        (
+            {"settings": {"lr": 1e-2, "decoupled_weight_decay": True}},
+            "its decay is 'coupled', but its settings say 'decoupled'",
+        ),
+        (
+            {"needs": frozenset({"a GPU"})},
+            "its needs have 'a GPU'; there are closure, modes, constant lr",
+        ),
+    ],
+)
+def test_a_contender_that_cannot_be_meant(fields, words):
+    with pytest.raises(LabError, match=f"^the contender Adagrad: {words}\\.$"):
+        own(**fields)
+
+
+def test_a_contender_has_the_name_of_its_module(monkeypatch):
+    files = {"adm": "adamomentum_lab.contenders.adam", "sum": "math"}
     monkeypatch.setattr(contenders, "_files", lambda: files)
-    with pytest.raises(LabError, match=r"contenders\.adam is called 'adam', not 'adm'\.$"):
-        contenders._contenders.__wrapped__()
+    assert get.__wrapped__("adm").name == "adm"
+    with pytest.raises(LabError, match=r"math.* defines no CONTENDER = Contender\(\.\.\.\)\.$"):
+        get.__wrapped__("sum")
+
+
+def test_needs_that_no_loop_offers_are_refused_before_training(monkeypatch):
+    monkeypatch.setattr(contenders, "get", lambda _: own(needs=frozenset({"closure"})))
+    with pytest.raises(
+        LabError, match=r"^lbfgs cannot be trained here: it needs closure, which no loop offers\.$"
+    ):
+        base_settings("lbfgs", Workload, "fair")
+
+
+def test_whose_settings_a_protocol_states():
+    stated = {"*": {"lr": 1.0, "eps": 2.0, "momentum": 3.0}, "adam": {"lr": 4.0, "eps": 5.0}}
+    assert get("adam").settings_for(stated) == {"lr": 4.0, "eps": 5.0}
+    # Everyone has those of "*" that are settings of theirs.
+    assert get("sgdm").settings_for(stated) == {"lr": 1.0, "momentum": 3.0}
+    assert get("yogi").settings_for(stated) == {"lr": 1.0, "eps": 2.0}
+    assert get("adam").settings_for({**stated, "adam": {"betas": (0.5, 0.9)}}) == {
+        "lr": 1.0,
+        "eps": 2.0,
+        "betas": (0.5, 0.9),
+    }
+    # A control has those of the contender that it is like, setting by setting.
+    stated["adamomentum"] = {"lr": 6.0, "eps": 7.0, "rectify": True}
+    assert get("eadam").settings_for(stated) == {"lr": 6.0, "eps": 7.0}
+    assert get("adam-translated").settings_for(stated) == {"lr": 6.0, "eps": 5.0}
+    assert get("adamomentum-outer-eps").settings_for(stated) == {"lr": 6.0, "eps": 2.0}
+    # What is stated for the control itself goes before.
+    assert get("eadam").settings_for({**stated, "eadam": {"lr": 8.0}}) == {"lr": 8.0, "eps": 2.0}
+    assert get("eadam").settings_for({}) == {}

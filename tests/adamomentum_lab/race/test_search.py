@@ -11,8 +11,8 @@ from scipy import stats
 from torch import nn
 
 from adamomentum_lab import contenders
-from adamomentum_lab.contender import LOGARITHMIC, TUNABLE
 from adamomentum_lab.race.search import Rung, rungs, search_space, trials
+from adamomentum_lab.space import LOGARITHMIC, TUNABLE
 from adamomentum_paper.grids import GRIDS, space
 
 KINDS = list(GRIDS)
@@ -31,7 +31,7 @@ def hashed(settings):
 def test_trials_differ_and_use_the_budget_while_there_is_more_to_try(
     contender, kind, count, search, tune
 ):
-    tried = trials(contender, kind, contender.defaults, count, search, tune)
+    tried = trials(contender, kind, contender.settings, count, search, tune)
     assert len({hashed(settings) for settings in tried}) == len(tried) <= count
     space = search_space(contender, kind, tune)
     first = tuple(tried[0][name] for name in space)
@@ -41,9 +41,9 @@ def test_trials_differ_and_use_the_budget_while_there_is_more_to_try(
         points = math.inf
     assert len(tried) == min(count, points)
     # The first is what it starts from, but for what the grid holds fixed.
-    assert first == tuple(contender.defaults[name] for name in space)
+    assert first == tuple(contender.settings[name] for name in space)
     for settings in tried[1:]:
-        assert settings.keys() == contender.defaults.keys()
+        assert settings.keys() == contender.settings.keys()
         assert {k: v for k, v in settings.items() if k not in space} == {
             k: v for k, v in tried[0].items() if k not in space
         }
@@ -57,8 +57,8 @@ def test_trials_differ_and_use_the_budget_while_there_is_more_to_try(
 @given(everyone, kinds, counts, counts, tuned)
 def test_a_larger_random_search_continues_a_smaller_one(contender, kind, one, other, tune):
     few, many = sorted([one, other])
-    small = trials(contender, kind, contender.defaults, few, "random", tune)
-    large = trials(contender, kind, contender.defaults, many, "random", tune)
+    small = trials(contender, kind, contender.settings, few, "random", tune)
+    large = trials(contender, kind, contender.settings, many, "random", tune)
     assert large[: len(small)] == small
 
 
@@ -71,7 +71,7 @@ def test_a_trial_has_the_same_quantile_for_every_contender(kind):
         return [
             math.log(settings[setting] / low) / math.log(high / low)
             for settings in trials(
-                contender, kind, contender.defaults, 9, "random", ["lr", "weight_decay"]
+                contender, kind, contender.settings, 9, "random", ["lr", "weight_decay"]
             )[1:]
         ]
 
@@ -97,7 +97,7 @@ def test_lists_of_a_setting_run_the_same_way(kind):
 )  # fmt: skip
 def test_random_search_is_log_uniform_between_the_ends_of_the_grid(kind, setting):
     contender = contenders.get("adabound")
-    tried = trials(contender, kind, contender.defaults, 501, "random", [setting])[1:]
+    tried = trials(contender, kind, contender.settings, 501, "random", [setting])[1:]
     values = search_space(contender, kind, [setting])[setting]
     low, high = math.log(min(values)), math.log(max(values))
     logs = [math.log(settings[setting]) for settings in tried]
@@ -110,7 +110,7 @@ def test_random_search_is_log_uniform_between_the_ends_of_the_grid(kind, setting
 
 def test_settings_of_a_trial_are_drawn_independently():
     contender = contenders.get("adamomentum")
-    tried = trials(contender, "cnn", contender.defaults, 301, "random")[1:]
+    tried = trials(contender, "cnn", contender.settings, 301, "random")[1:]
     columns = {
         name: [math.log(settings[name]) for settings in tried]
         for name in ("lr", "weight_decay", "eps")
@@ -136,7 +136,7 @@ def test_asked_for_where_the_paper_held_it_fixed():
 
 def test_what_is_not_asked_for_stays():
     contender = contenders.get("adam")
-    tried = trials(contender, "lstm", contender.defaults, 6, tune=["lr"])
+    tried = trials(contender, "lstm", contender.settings, 6, tune=["lr"])
     assert [s["lr"] for s in tried[1:]] != [1e-3] * 5
     assert {(s["betas"], s["eps"], s["weight_decay"]) for s in tried} == {
         ((0.9, 0.999), 1e-8, 1.2e-4)
@@ -145,18 +145,18 @@ def test_what_is_not_asked_for_stays():
 
 def test_the_nearest_free_point_takes_the_place_of_one_that_was_tried():
     sgdm = contenders.get("sgdm")
-    tried = trials(sgdm, "gan", sgdm.defaults, 4)
+    tried = trials(sgdm, "gan", sgdm.settings, 4)
     # A Latin hypercube of three in five values: 0.5, 0.7 and 0.9, which is the first.
     assert sorted(s["momentum"] for s in tried) == [0.5, 0.7, 0.8, 0.9]
     assert tried[0]["momentum"] == 0.9
-    assert sorted(s["momentum"] for s in trials(sgdm, "gan", sgdm.defaults, 9)) == [
+    assert sorted(s["momentum"] for s in trials(sgdm, "gan", sgdm.settings, 9)) == [
         0.5, 0.6, 0.7, 0.8, 0.9
     ]  # fmt: skip
 
 
 @given(everyone, kinds, counts, searches, tuned)
 def test_every_trial_can_be_built(contender, kind, count, search, tune):
-    for settings in trials(contender, kind, contender.defaults, count, search, tune):
+    for settings in trials(contender, kind, contender.settings, count, search, tune):
         contender.build([nn.Parameter(torch.zeros(1))], **settings)
 
 
@@ -189,20 +189,20 @@ def test_rungs_narrow_and_lead_to_the_end(count, epochs):
 @pytest.mark.parametrize("name", contenders.names())
 def test_budgets_are_equal_and_within_the_papers_grid(name, count):
     contender = contenders.get(name)
-    tried = trials(contender, "cnn", contender.defaults, count)
+    tried = trials(contender, "cnn", contender.settings, count)
     assert len(tried) == count
-    assert tried[0] == contender.defaults
+    assert tried[0] == contender.settings
     grid = space(contender, "cnn")
     for settings in tried[1:]:
         for key, value in settings.items():
             in_grid = key in ("lr", "weight_decay", "eps") and key in grid
-            assert value in grid[key] if in_grid else value == contender.defaults[key]
+            assert value in grid[key] if in_grid else value == contender.settings[key]
         contender.build([nn.Parameter(torch.zeros(1))], **settings)
 
 
 def test_trials_run_evenly_through_the_grid_and_match_between_contenders():
     adam, ours = (
-        trials(contenders.get(name), "cnn", contenders.get(name).defaults, 6)[1:]
+        trials(contenders.get(name), "cnn", contenders.get(name).settings, 6)[1:]
         for name in ("adam", "adamomentum")
     )
     assert sorted(t["lr"] for t in ours) == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
@@ -214,7 +214,7 @@ def test_trials_run_evenly_through_the_grid_and_match_between_contenders():
 @pytest.mark.parametrize("name", ["sgdm", "adam", "adabound", "adamomentum"])
 def test_what_the_paper_holds_fixed_is_fixed_in_every_trial(name):
     contender = contenders.get(name)
-    tried = trials(contender, "lstm", contender.defaults, 6)
+    tried = trials(contender, "lstm", contender.settings, 6)
     assert {settings["weight_decay"] for settings in tried} == {1.2e-4}
     assert name != "adabound" or {settings["final_lr"] for settings in tried} == {30.0}
     assert len({settings["lr"] for settings in tried}) > 3
@@ -222,7 +222,7 @@ def test_what_the_paper_holds_fixed_is_fixed_in_every_trial(name):
 
 def test_few_trials_change_the_lr_first():
     for name in ("adam", "adamomentum", "sgdm"):
-        defaults = contenders.get(name).defaults
+        defaults = contenders.get(name).settings
         for count in (2, 3, 5):
             rates = [t["lr"] for t in trials(contenders.get(name), "cnn", defaults, count)]
             assert len(set(rates)) == count

@@ -17,7 +17,7 @@ def test_settings_in_words():
     assert number(1e-3) == "0.001"
     assert number(1e-16) == "1e-16"
     assert number((0.9, 0.999)) == "(0.9, 0.999)"
-    defaults = contenders.get("adamomentum").defaults
+    defaults = contenders.get("adamomentum").settings
     assert settings_in_words(defaults, "adamomentum") == "lr 0.001"
     changed = {**defaults, "weight_decay": 0.05, "betas": [0.9, 0.99]}
     words = "lr 0.001, weight decay 0.05, betas (0.9, 0.99)"

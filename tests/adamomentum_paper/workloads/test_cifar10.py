@@ -51,7 +51,7 @@ def test_as_run_says_what_it_does():
 @pytest.mark.parametrize("name", NAMES)
 def test_settings_of_the_protocols(name):
     cls = find_workload(name).load()
-    paper = {n for n in contenders.names() if contenders.get(n).role == "paper"}
+    paper = set(contenders.STANDARD)
     for protocol in ("paper", "as-run"):
         assert set(cls.settings[protocol]) == paper
         for optimizer in paper:
@@ -63,7 +63,7 @@ def test_settings_of_the_protocols(name):
             assert settings["weight_decay"] == decays
     assert base_settings("adamomentum", cls, "paper")["decoupled_weight_decay"] is False
     assert base_settings("radam", cls, "paper")["decoupled_weight_decay"] is True
-    assert base_settings("adamomentum", cls, "fair") == contenders.get("adamomentum").defaults
+    assert base_settings("adamomentum", cls, "fair") == contenders.get("adamomentum").settings
     assert cls.epochs["full"] == 200
 
 

@@ -203,7 +203,7 @@ def test_settings_of_the_protocols(layers):
     del ours["rectify"]
     assert base_settings("adamomentum-debiased", cls, "as-run") == ours
     assert base_settings("eadam", cls, "as-run") == ours
-    outer = {**ours, "eps": contenders.get("adamomentum-outer-eps").defaults["eps"]}
+    outer = {**ours, "eps": contenders.get("adamomentum-outer-eps").settings["eps"]}
     assert base_settings("adamomentum-outer-eps", cls, "as-run") == outer
     workload = cls("full")
     lrs = [workload.schedule.lr(1.0, Moment(0, e, 200)) for e in (99.9, 100, 144.9, 145, 199)]

@@ -241,7 +241,7 @@ def test_settings_of_the_protocols(name):
             if optimizer in ("adabelief", "adamomentum"):
                 assert settings["decoupled_weight_decay"] is True
                 assert settings["rectify"] is (protocol == "as-run")
-    assert base_settings("adamomentum", cls, "fair") == contenders.get("adamomentum").defaults
+    assert base_settings("adamomentum", cls, "fair") == contenders.get("adamomentum").settings
     assert (cls.grid, cls.epochs["full"], cls.averaged, cls.clip) == ("transformer", 55, 5, None)
     workload = cls("full", "paper")
     assert (workload.beam, workload.length_penalty, workload.max_tokens["full"]) == (5, 1.0, 4096)
