@@ -6,7 +6,6 @@ Both train the same network on the same batches in memory with AdaMomentum and t
 many updates in turns. The bare loop steps, and does nothing else.
 """
 
-import itertools
 import statistics
 import sys
 import time
@@ -15,7 +14,7 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.training.loop import seed_for
+from adamomentum_lab.training.feed import seed_for
 from adamomentum_lab.training.supervised import Supervised
 
 SEED = 1
@@ -28,7 +27,8 @@ def bare(workload, model, optimizer, split, updates):
     workload.state = None
     total, predicted = torch.zeros(()), 0
     order = torch.Generator().manual_seed(seed_for(SEED, 0))  # the lab's, of its first epoch
-    for batch in itertools.islice(workload.batches(split, order), updates):
+    source = workload.source(split, training=True)
+    for batch in map(source.load, source.plan(order)[:updates]):
         optimizer.zero_grad()
         loss = workload.loss(model, batch)
         loss.backward()
@@ -62,7 +62,7 @@ def main(name: str = "digits_cnn", scale: str = "full", rounds: str = "40") -> N
     model = workload.model()
     optimizer = AdaMomentum(model.parameters())
     once = min(timed(bare, workload, model, optimizer, split, 3) for _ in range(3)) / 3
-    updates = min(workload.updates(split), max(1, round(SECONDS / once)))
+    updates = min(loop.per_epoch, max(1, round(SECONDS / once)))
     times = {"bare": [], "the lab's loop": []}
     for _ in range(int(rounds)):
         times["bare"].append(timed(bare, workload, model, optimizer, split, updates))

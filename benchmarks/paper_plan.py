@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.protocols import at_scale
 from adamomentum_paper.data.parallel import PAD
 from adamomentum_paper.models.transformer import Transformer
 
@@ -64,11 +65,11 @@ def flops_of_an_update(name: str, workload) -> int:
 
 
 def updates_of_a_run(name: str, workload) -> int:
-    epochs = workload.epochs["full"]
+    epochs = at_scale(workload.epochs, "full")
     if name.endswith("gan"):
-        return epochs * workload.updates(None)
+        return epochs * at_scale(workload.steps, "full")
     if name.startswith("ptb"):
-        return epochs * workload.updates((range(TREEBANK),))
+        return epochs * len(workload.source((range(TREEBANK),), training=True))
     if name.startswith("iwslt14"):
         return epochs * IWSLT14_UPDATES
     return epochs * -(-IMAGES[name.split("_")[0]] // workload.batch)
@@ -88,12 +89,13 @@ def main() -> None:
     for name in PAPER:
         workload = find_workload(name).load()("full", "paper")
         flops, updates = flops_of_an_update(name, workload), updates_of_a_run(name, workload)
+        epochs = at_scale(workload.epochs, "full")
         optimizers = len(workload.settings.get("paper") or contenders.STANDARD)
         seeds = SEEDS.get(name, 5)
         run = flops * updates / (given.tflops * 1e12) / 3600
         hours += run * optimizers * seeds
         print(
-            f"| `{name}` | {optimizers} x {seeds} | {workload.epochs['full']} | {updates:,} "
+            f"| `{name}` | {optimizers} x {seeds} | {epochs} | {updates:,} "
             f"| {flops / 1e9:,.1f} | {flops * updates / 1e15:,.1f} | {run:,.1f} "
             f"| {run * optimizers * seeds:,.0f} |"
         )

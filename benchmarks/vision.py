@@ -19,11 +19,11 @@ from adamomentum_lab.catalog import find_workload
 def main(name: str = "cifar10_resnet34", scale: str = "mini", rounds: str = "12") -> None:
     torch.set_num_threads(1)
     workload = find_workload(name).load()(scale)
-    split = workload.splits().train
+    source = workload.source(workload.splits().train, training=True)
     order = torch.Generator()
 
     def batch():
-        return next(workload.batches(split, order))
+        return source.load(source.plan(order)[0])
 
     def update(layout, dtype):
         model = workload.model().to(memory_format=layout).train()

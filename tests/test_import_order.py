@@ -12,6 +12,8 @@ adamomentum.torch
 adamomentum
 adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.words
 adamomentum_lab.plugins adamomentum_lab.protocols adamomentum_lab.schedules adamomentum_lab.space
+adamomentum_lab.source
+adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
 adamomentum_lab.identity adamomentum_lab.catalog
 adamomentum_lab.contender

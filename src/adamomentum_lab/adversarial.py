@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from adamomentum_lab.protocols import at_scale
+from adamomentum_lab.source import Repeated, Source
 from adamomentum_lab.workload import Workload
 
 
@@ -28,8 +29,8 @@ class Adversarial(Workload):
     the generator alone, or the moving average of its weights.
     """
 
-    steps: ClassVar[Mapping[str, int]]
-    """Updates of the generator in an epoch, at each scale."""
+    steps: ClassVar[int | Mapping[str, int]]
+    """Updates of the generator in an epoch: one number, or one for each scale."""
     d_updates: int = 1
     """Updates of the discriminator, each on a batch of its own, before one of the generator."""
     ema: float | None = None
@@ -65,30 +66,13 @@ class Adversarial(Workload):
         """Put samples into the folder of a run as something to look at."""
         del samples, folder, epoch
 
-    def updates(self, split: Any) -> int:
-        """The steps between evaluations, whatever the number of examples."""
-        del split
-        return self.steps[self.scale]
-
     def parts(self, batch: Any) -> Iterator[Any]:
         """Of a batch, what each update of the discriminator gets."""
         return zip(*(tensor.chunk(self.d_updates) for tensor in batch), strict=True)
 
-    def batches(
-        self,
-        split: Any,
-        order: torch.Generator | None = None,
-        rank: int = 0,
-        world: int = 1,
-        skip: int = 0,
-    ) -> Iterator[Any]:
+    def source(self, split: Any, training: bool) -> Source:
         """In training, batches for all updates of a step at once, over and over the examples."""
-        if order is None:
-            yield from super().batches(split, order, rank, world, skip)
-            return
-        size, each = len(split[0]), self.batch * self.d_updates
-        passes = -(-self.updates(split) * each // size)
-        indices = torch.cat([torch.randperm(size, generator=order) for _ in range(passes)])
-        for step in range(skip, self.updates(split)):
-            chosen = indices[step * each : (step + 1) * each]
-            yield tuple(tensor[chosen] for tensor in split)
+        examples = super().source(split, training)
+        if not training:
+            return examples
+        return Repeated(examples, at_scale(self.steps, self.scale), self.batch * self.d_updates)

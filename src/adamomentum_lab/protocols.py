@@ -19,6 +19,11 @@ OURS = "adamomentum"
 Selection = Literal["validation", "last", "test"]
 
 
+def at_scale(value: int | Mapping[str, int], scale: str) -> int:
+    """A number that a workload gives for all scales together, or for each."""
+    return value if isinstance(value, int) else value[scale]
+
+
 @dataclass(frozen=True)
 class Protocol:
     """The rules of a comparison."""

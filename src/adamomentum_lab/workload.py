@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import protocols
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.protocols import SCALES, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
+from adamomentum_lab.source import Source, count_examples, describe, join, to_device, wrap
 from adamomentum_lab.space import Stated
-
-Split = tuple[Tensor, ...]  # examples along the first dimension of each tensor
+from adamomentum_lab.training.feed import in_order
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,11 @@ class Data:
         if self.validation is None:
             return self
         try:
-            both = zip(self.train, self.validation, strict=True)
-            train = tuple(torch.cat(pair) for pair in both)
+            train = join(self.train, self.validation)
         except (TypeError, ValueError) as error:
             raise LabError(
-                "only splits that are tuples of tensors can be merged, as protocols without "
-                "validation do; override splits()."
+                "only splits that are tuples of tensors or Datasets can be merged, as protocols "
+                "without validation do; override splits()."
             ) from error
         return replace(self, train=train, validation=None)
 
@@ -56,8 +55,8 @@ class Workload(ABC):
     larger_is_better: ClassVar[bool] = False
     target: float | None = None
     """Epochs are counted until the metric first reaches this; say in a comment why this."""
-    epochs: ClassVar[Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
-    """Length of a run at each scale."""
+    epochs: ClassVar[int | Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
+    """Length of a run: one number, or one for each scale."""
     batch: int = 64
     schedule: ClassVar[Schedule] = Constant()
     clip: ClassVar[float | None] = None
@@ -110,7 +109,10 @@ class Workload(ABC):
 
     def splits(self) -> Data:
         """The data as the protocol uses it: only `fair` keeps validation examples apart."""
-        data = self.data()
+        data: object = self.data()
+        if not isinstance(data, Data):
+            returns = f"data() of {type(self).__name__} returns {describe(data)}"
+            raise LabError(f"{returns}; it must return Data(train, validation, test).")
         return data if self.selection == "validation" else data.merged()
 
     def schedule_of(self, optimizer: str) -> Schedule:
@@ -130,39 +132,23 @@ class Workload(ABC):
         """The epoch that is reported: the best on validation; the last; the best on test."""
         return protocols.get(self.protocol).select
 
-    def batches(
-        self,
-        split: Any,
-        order: torch.Generator | None = None,
-        rank: int = 0,
-        world: int = 1,
-        skip: int = 0,
-    ) -> Iterator[Any]:
-        """A pass over a split, shuffled by `order` where there is one.
+    def source(self, split: Any, training: bool) -> Source:
+        """The batches of a split, for training or for an evaluation.
 
-        Of several processes, each gets its part of every batch. A pass that is continued leaves out
-        the batches that it had.
+        Tuples of tensors and Datasets are cut into batches of `batch` examples; a Source stays as
+        it is. Override it for splits that are fed in another way.
         """
-        size = len(split[0])
-        indices = torch.arange(size) if order is None else torch.randperm(size, generator=order)
-        for start in range(skip * self.batch, size, self.batch):
-            chosen = indices[start : start + self.batch]
-            if len(chosen) >= world:  # a smaller one goes to all: nobody may have none
-                chosen = chosen[rank::world]
-            yield tuple(tensor[chosen] for tensor in split)
-
-    def updates(self, split: Any) -> int:
-        """The number of batches in a pass over a split."""
-        return -(-len(split[0]) // self.batch)
+        del training
+        return wrap(split, self.batch)
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
         """The scores of a split."""
         sums: dict[str, float] = {}
         size = 0
         device = next(model.parameters()).device
-        for batch in self.batches(split):
-            batch = tuple(tensor.to(device) for tensor in batch)
-            count = len(batch[0])
+        for batch in in_order(self.source(split, training=False)):
+            batch = to_device(batch, device)
+            count = count_examples(batch)
             size += count
             for name, value in self.scores(model, batch).items():
                 value = value.cpu().double()
@@ -198,24 +184,87 @@ class Classification(Workload):
         return {"loss": loss, "accuracy": 100.0 * (logits.argmax(-1) == y)}
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_count_at_each_scale(value: object) -> bool:
+    return _is_count(value) or (
+        isinstance(value, Mapping) and all(_is_count(value.get(scale)) for scale in SCALES)
+    )
+
+
+Rule = tuple[Callable[[Any], bool], str]
+_COUNT: Rule = (_is_count, "a whole number from 1 on")
+_LENGTH: Rule = (
+    _is_count_at_each_scale,
+    'a whole number from 1 on, or one for each scale, as {"smoke": 1, "mini": 10, "full": 100}',
+)
+RULES: Mapping[str, Rule] = {
+    "metric": (lambda value: isinstance(value, str), "the name of a score, as 'accuracy'"),
+    "larger_is_better": (lambda value: isinstance(value, bool), "True or False"),
+    "target": (lambda value: value is None or _is_number(value), "a number or None"),
+    "epochs": _LENGTH,
+    "steps": _LENGTH,
+    "batch": _COUNT,
+    "averaged": _COUNT,
+    "d_updates": _COUNT,
+    "schedule": (
+        lambda value: not isinstance(value, type) and callable(getattr(value, "lr", None)),
+        "a schedule, as Cosine()",
+    ),
+    "clip": (
+        lambda value: value is None or (_is_number(value) and value > 0),
+        "a number above 0, or None for no clipping",
+    ),
+}
+"""For each attribute of a workload, what its value must be."""
+
+_MOVED = (
+    "is not used any more: return a Source from data(), or write source(self, split, training), "
+    "which returns one"
+)
+
+
 def check(cls: type[Workload], file: Path) -> None:
     """Refuse a class that would fail only after hours."""
 
     def fault(member: str, words: str) -> LabError:
-        return LabError(f"{cls.__name__}{member} in {file} {words}")
+        return LabError(f"{cls.__name__}{member} in {file} {words}.")
 
     if missing := sorted(getattr(cls, "__abstractmethods__", ())):
-        raise fault("", f"lacks the method {missing[0]}.")
-    if "skip" not in inspect.signature(cls.batches).parameters:
-        why = "how many batches a continued epoch leaves out"
-        raise fault(".batches", f"lacks the parameter skip=0: {why}.")
-    if isinstance(cls.schedule, type):
-        raise fault(".schedule", f"is a class; write {cls.schedule.__name__}().")
-    if not isinstance(cls.epochs, Mapping):
-        example = '{"smoke": 1, "mini": 10, "full": 100}'
-        raise fault(".epochs", f"must say how many at each scale, as {example}.")
-    for scale in SCALES:
-        epochs = cls.epochs.get(scale)
-        if not isinstance(epochs, int) or epochs < 1:
-            there = f"gives {epochs!r} at the scale {scale!r}"
-            raise fault(".epochs", f"{there}; it must be a whole number from 1 on.")
+        raise fault("", f"lacks the method {missing[0]}")
+    for moved in ("batches", "updates"):
+        if hasattr(cls, moved):
+            raise fault(f".{moved}", _MOVED)
+    for name, (is_right, right) in RULES.items():
+        value = getattr(cls, name, None)
+        computed = isinstance(value, (property, cached_property))
+        if hasattr(cls, name) and not computed and not is_right(value):
+            shown = value if isinstance(value, Mapping) else describe(value)
+            raise fault(f".{name}", f"is {shown}; it must be {right}")
+
+
+def check_splits(workload: Workload, data: Data) -> None:
+    """Refuse splits that cannot be trained on or evaluated."""
+    name = type(workload).__name__
+    if data.validation is None and workload.selection == "validation":
+        what = f"data() of {name} gives no validation examples"
+        raise LabError(f"{what}, by which the protocol 'fair' chooses.")
+    for split, value in vars(data).items():
+        training = split == "train"
+        if value is None and split == "validation":
+            continue
+        if not training and type(workload).evaluate is not Workload.evaluate:
+            continue  # whatever its own evaluation understands
+        try:
+            source: object = workload.source(value, training)
+        except LabError as error:
+            raise LabError(f"the {split} split of {name} cannot be used: {error}") from error
+        if not isinstance(source, Source):
+            gives = f"source() of {name} returns {describe(source)} for the {split} split"
+            raise LabError(f"{gives}; it must return a Source, as Tensors(split, batch).")

@@ -152,7 +152,7 @@ def test_an_error_in_the_users_file_is_the_users(tmp_path):
         "\n1 / 0": f"{tmp_path}/bad.py:2: ZeroDivisionError: division by zero",
         "x = 1": "defines 0 workloads; it must define one subclass of adamomentum_lab.Workload",
         "from adamomentum_lab import Workload\nclass A(Workload): pass": "lacks the method data",
-        f"{PROBLEMS['plain']}\n    epochs = 15\n": "must say how many at each scale",
+        f"{PROBLEMS['plain']}\n    epochs = 0.5\n": "or one for each scale, as",
     }.items():
         (tmp_path / "bad.py").write_text(text)
         done = run_here("race", tmp_path / "bad.py", "--runs", tmp_path / "runs2")

@@ -17,7 +17,7 @@ def list_(as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from adamomentum_lab import catalog, contenders
-    from adamomentum_lab.protocols import SCALES, protocols
+    from adamomentum_lab.protocols import SCALES, at_scale, protocols
     from adamomentum_lab.report.terminal import settings_in_words
 
     entrants = [contenders.get(name) for name in contenders.names()]
@@ -42,7 +42,7 @@ def list_(as_json: JsonOption = False) -> None:
                     "metric": {scale: cls(scale).metric for scale in SCALES},
                     "larger_is_better": cls.larger_is_better,
                     "target": {scale: cls(scale).target for scale in SCALES},
-                    "epochs": dict(cls.epochs),
+                    "epochs": {scale: at_scale(cls.epochs, scale) for scale in SCALES},
                     "batch": {scale: cls(scale).batch for scale in SCALES},
                     "grid": cls.grid,
                     "settings": cls.settings,
@@ -65,7 +65,7 @@ def list_(as_json: JsonOption = False) -> None:
     table = Table("workload", "what it is", box=None, pad_edge=False)
     table.columns[0].no_wrap = True
     for name, cls in problems.items():
-        lengths = ", ".join(str(cls.epochs[scale]) for scale in SCALES)
+        lengths = ", ".join(str(at_scale(cls.epochs, scale)) for scale in SCALES)
         target = "" if cls.target is None else f", target {cls.target:g}"
         at_full = cls("full").metric
         metric = cls.metric if at_full == cls.metric else f"{cls.metric}, {at_full} at full"

@@ -88,7 +88,7 @@ def train(
         precision=precision,
     )
     problem = cls(size, protocol)
-    length = cls.epochs[size]
+    length = protocols.at_scale(cls.epochs, size)
     if epochs and epochs > length:
         typer.echo(f"{reference.name} has {length} epochs at the scale {size}.", err=True)
     total = min(epochs or length, length)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from adamomentum_lab import contenders
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.protocols import Scale, at_scale
 from adamomentum_lab.race import search
 from adamomentum_lab.race.search import Rung, Search
 from adamomentum_lab.space import LOGARITHMIC, Settings, Space, Value, ends
@@ -187,7 +187,7 @@ def make_plan(race: Race, cls: type[Workload]) -> Plan:
         starts[name] = base_settings(name, cls, race.protocol)
         trials[name] = search.trials(*which, starts[name], race.trials, race.search, race.tune)
         spaces[name] = search.search_space(*which, race.tune)
-    epochs = cls.epochs[race.scale]
+    epochs = at_scale(cls.epochs, race.scale)
     rungs = search.rungs(race.trials, epochs, race.halving)
     return Plan(race, starts, trials, spaces, rungs, epochs)
 

@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.protocols import at_scale
 from adamomentum_lab.schedules import Moment, Schedule
 from adamomentum_lab.selection import EpochRecord, select_epoch
 from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.feed import feed, seed_for, set_seed
 from adamomentum_lab.training.single_cpu import SingleCpu
-from adamomentum_lab.workload import Workload
+from adamomentum_lab.workload import Workload, check_splits
 
 
 @dataclass
@@ -32,24 +34,6 @@ class Outcome:
     seconds: list[float] = field(default_factory=list)
     """Of each epoch, training alone."""
     updates: int = 0
-
-
-def seed_for(seed: int, *stages: int) -> int:
-    """A seed of its own for every stage of a run: its random numbers do not depend on how many
-    were drawn before it, and a continued run needs no memory of them."""
-    mixed = seed & 0xFFFFFFFFFFFFFFFF
-    for stage in (len(stages), *stages):
-        mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
-        mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & 0xFFFFFFFFFFFFFFFF
-    return mixed >> 1
-
-
-def _seed(device: torch.device, seed: int) -> None:
-    """torch.manual_seed for the devices in use: for all others it would note the call, at length,
-    in case they are used one day."""
-    torch.default_generator.manual_seed(seed)
-    if device.type != "cpu":
-        torch.get_device_module(device).manual_seed(seed)
 
 
 def shown_file(folder: Path, epoch: int) -> Path:
@@ -88,24 +72,20 @@ class Loop(ABC):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
         self.fabric: Any = fabric or SingleCpu()
-        _seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
+        set_seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
         self.data, name = workload.splits(), type(workload).__name__
-        if self.data.validation is None and workload.selection == "validation":
-            what = f"data() of {name} gives no validation examples"
-            raise LabError(f"{what}, by which the protocol 'fair' chooses.")
-        for split, tensors in vars(self.data).items():
-            sizes = [str(len(tensor)) for tensor in tensors] if isinstance(tensors, tuple) else []
-            if len(set(sizes)) > 1:
-                many = " and ".join(sizes)
-                raise LabError(f"the {split} examples of {name} differ in number: {many}.")
+        check_splits(workload, self.data)
         alone = isinstance(self.fabric, SingleCpu)
         self._precision = None if alone else fabric.strategy.precision
-        self.epochs = workload.epochs[workload.scale]
-        self.per_epoch = workload.updates(self.data.train)
-        _seed(self.fabric.device, seed_for(seed))
+        self.epochs = at_scale(workload.epochs, workload.scale)
+        self.source = workload.source(self.data.train, training=True)
+        self.per_epoch = len(self.source)
+        set_seed(self.fabric.device, seed_for(seed))
         model = workload.model()
         if not isinstance(model, nn.Module):
             raise LabError(f"model() of {name} returns {model!r}, no network.")
+        if next(model.parameters(), None) is None:
+            raise LabError(f"model() of {name} returns a network without parameters to train.")
         self._optimizers: list[tuple[Optimizer, list[float]]] = []  # with the lr each began with
         self._set_up(model, build)
         self.outcome = Outcome("stopped")
@@ -163,12 +143,18 @@ class Loop(ABC):
     def _train(self) -> bool:
         """One epoch, or what is left of it; whether the run goes on."""
         workload, fabric = self.workload, self.fabric
-        rank, alone = fabric.global_rank, fabric.world_size == 1
+        alone = fabric.world_size == 1
         if self._update == 0:
             workload.state = None
-        order = torch.Generator().manual_seed(seed_for(self.seed, self._epoch))
-        world = fabric.world_size
-        batches = workload.batches(self.data.train, order, rank, world, skip=self._update)
+        batches = feed(
+            self.source,
+            self.seed,
+            self._epoch,
+            rank=fabric.global_rank,
+            world=fabric.world_size,
+            skip=self._update,
+            device=fabric.device,
+        )
         here = fabric.device.type == "cpu"
         patience = 1 if here else 50  # asking a GPU makes it wait
         scores = [record.get(workload.selection, {}) for record in self.outcome.epochs]
@@ -176,7 +162,6 @@ class Loop(ABC):
         self._train_mode()
         while True:
             started = time.perf_counter()
-            _seed(fabric.device, seed_for(self.seed, self._epoch, self._update, rank))
             batch = next(batches, None)
             if batch is None:
                 break

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterable, Iterator, Sequence
-from multiprocessing import resource_tracker
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.source import permutation
 from adamomentum_paper.data.augmentation import boxes
 from adamomentum_paper.data.files import translate_errors
 from adamomentum_paper.data.sets import IMAGE_SUFFIXES
@@ -89,62 +89,45 @@ def middle(image: Image.Image, size: int) -> Image.Image:
     return image.crop((left, top, left + size, top + size))
 
 
-class _Cropped(Dataset[tuple[Tensor, Tensor] | LabError]):
-    """What a worker process does: decode and crop, a batch at a time."""
+@dataclass(frozen=True, eq=False)
+class Files:
+    """A source that decodes and crops image files: (images, labels)."""
 
-    def __init__(self, files: Sequence[Path], labels: Tensor, size: int) -> None:
-        self.files, self.labels, self.size = [str(file) for file in files], labels, size
+    files: Sequence[str]
+    """All there are."""
+    labels: Tensor
+    """The class of each."""
+    numbers: Tensor
+    """Which of the files are used."""
+    batch: int
+    size: int
+    """Height and width of the crops."""
+    workers: int = 0
+    """Processes that decode; with 0 the process that trains does."""
 
-    def __getitem__(self, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor] | LabError:
-        try:
-            return self._batch(*batch)
-        except LabError as error:  # raised in a worker, it would bring its traceback along
-            return error
+    def __len__(self) -> int:
+        return -(-len(self.numbers) // self.batch)
 
-    def _batch(self, indices: Tensor, *chances: Tensor) -> tuple[Tensor, Tensor]:
-        images = torch.empty(len(indices), 3, self.size, self.size, dtype=torch.uint8)
-        for i, index in enumerate(indices.tolist()):
-            image = decoded(Path(self.files[index]))
-            crop = random_crop(image, chances[0][i], self.size) if chances else None
-            images[i] = as_bytes(crop or middle(image, self.size))
-        return images, self.labels[indices]
+    def plan(self, order: torch.Generator | None) -> Sequence[Any]:
+        """The numbers of the files. In training, with the four random numbers that decide about
+        the crop of each: it is the same whatever process takes it."""
+        if order is None:
+            return torch.split(self.numbers, self.batch)
+        chances = torch.rand(len(self.numbers), 4, generator=order)
+        chosen = permutation(len(self.numbers), order)
+        # Rows of float64, which holds both exactly.
+        columns = (self.numbers[chosen, None].double(), chances[chosen].double())
+        return torch.split(torch.cat(columns, 1), self.batch)
 
-
-def stream(
-    files: Sequence[Path],
-    labels: Tensor,
-    batches: Iterable[tuple[Tensor, ...]],
-    size: int,
-    workers: int,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of cropped images and their labels, decoded ahead by worker processes.
-
-    Args:
-        files: all images.
-        labels: of each.
-        batches: which of them each batch has and, where crops are random, the numbers that decide.
-        size: of the crops.
-        workers: processes; with 0 this one decodes.
-    """
-    loader = DataLoader(
-        _Cropped(files, labels, size),
-        batch_size=None,
-        sampler=list(batches),
-        num_workers=workers,
-        generator=torch.Generator(),  # else it draws a number that belongs to the update
-        # A fork of a process with threads may hang.
-        multiprocessing_context="spawn" if workers else None,
-        prefetch_factor=4 if workers else None,
-    )
-    if workers:
-        resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
-    # Ctrl-C is for this process; workers inherit what is blocked.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        ready = iter(loader)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    for batch in ready:
-        if isinstance(batch, LabError):
-            raise batch
-        yield batch
+    def load(self, examples: Any) -> tuple[Tensor, Tensor]:
+        """Random crops in training, else the middle of each image."""
+        numbers = examples if examples.ndim == 1 else examples[:, 0].long()
+        images = torch.empty(len(numbers), 3, self.size, self.size, dtype=torch.uint8)
+        for i, number in enumerate(numbers.tolist()):
+            image = decoded(Path(self.files[number]))
+            if examples.ndim == 1:
+                crop = middle(image, self.size)
+            else:
+                crop = random_crop(image, examples[i, 1:].float(), self.size)
+            images[i] = as_bytes(crop)
+        return images, self.labels[numbers]

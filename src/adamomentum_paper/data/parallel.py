@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.source import permutation
 
 # Numbers of tokens that every vocabulary has; END also begins a translation, as in fairseq.
 PAD, END, UNKNOWN = 0, 1, 2
@@ -77,7 +78,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A split as numbers, every sentence ending in END."""
+    """A split as numbers, every sentence ending in END: a source of fixed batches."""
 
     text: Text
     source: Sequence[Tensor]
@@ -96,12 +97,16 @@ class Pairs:
         return cls(text, source, target, buckets(lengths, max_tokens))
 
     def __len__(self) -> int:
-        return len(self.source)
+        return len(self.batches)
 
-    def batch(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    def plan(self, order: torch.Generator | None) -> list[Tensor]:
+        """The sentences of each batch; the order of the batches alone is drawn."""
+        return [self.batches[i] for i in permutation(len(self.batches), order).tolist()]
+
+    def load(self, examples: Tensor) -> tuple[Tensor, Tensor]:
         """These sentences and their translations, padded to the longest."""
         source, target = (
-            pad_sequence([side[i] for i in chosen.tolist()], batch_first=True, padding_value=PAD)
+            pad_sequence([side[i] for i in examples.tolist()], batch_first=True, padding_value=PAD)
             for side in (self.source, self.target)
         )
         return source, target

@@ -16,7 +16,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.protocols import OURS
 from adamomentum_lab.report.terminal import settings_in_words
 from adamomentum_lab.stats.estimates import Estimate
-from adamomentum_lab.training.loop import seed_for
+from adamomentum_lab.training.feed import seed_for
 from adamomentum_lab.workload import Workload
 from adamomentum_paper.landscape.curvature import Hessian, top_eigenvalue, trace
 from adamomentum_paper.landscape.solutions import Found, Problem, solution

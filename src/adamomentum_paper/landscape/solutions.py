@@ -17,7 +17,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from adamomentum_lab.catalog import Reference, find_workload, workload_names
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.source import Source, Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.workload import Workload
 from adamomentum_paper.workloads._images import Images, channels_last
 
@@ -188,8 +190,9 @@ class Problem:
             )
         torch.manual_seed(0)  # as the loop does: data that is drawn
         train = workload.splits().train
-        self.per_epoch = max(workload.updates(train), 1)
-        self._batches = list(_part(workload, train, examples))
+        source = workload.source(train, training=True)
+        self.per_epoch = max(len(source), 1)
+        self._batches = list(_part(workload, train, source, examples))
         sizes = [_size(batch, workload) for batch in self._batches]
         self.examples = sum(sizes)
         self._weights = [size / self.examples for size in sizes]
@@ -223,14 +226,15 @@ class Problem:
             )
 
 
-def _part(workload: Workload, train: Any, examples: int) -> Iterator[Any]:
+def _part(workload: Workload, train: Any, source: Source, examples: int) -> Iterator[Any]:
     order = torch.Generator().manual_seed(0)
-    if isinstance(workload, Images) or type(workload).batches is Workload.batches:
+    if isinstance(workload, Images) or isinstance(source, Tensors):
         chosen = torch.randperm(len(train[0]), generator=order)[:examples].sort().values
-        yield from workload.batches(tuple(tensor[chosen] for tensor in train))
+        split = tuple(tensor[chosen] for tensor in train)
+        yield from in_order(workload.source(split, training=False))
         return
     taken = 0
-    for batch in workload.batches(train, order):
+    for batch in map(source.load, source.plan(order)):
         yield batch
         taken += _size(batch, workload)
         if taken >= examples:

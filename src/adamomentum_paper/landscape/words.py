@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from adamomentum_lab.protocols import at_scale
 from adamomentum_paper.landscape.solutions import Problem
 
 CLAIM = (
@@ -64,7 +65,7 @@ def notes(
 ) -> list[str]:
     """What must be known to read the numbers."""
     workload, first = problem.workload, runs[0]
-    spec, epochs = first["spec"], workload.epochs[workload.scale]
+    spec, epochs = first["spec"], at_scale(workload.epochs, workload.scale)
     which = "the weights of the last checkpoint"
     if first["averaged"] > 1:
         which = f"the mean of the weights after the last {first['averaged']} epochs"

@@ -11,8 +11,8 @@ import torch
 from torch.nn import functional
 
 from adamomentum_lab.files import locked
+from adamomentum_lab.source import Split
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.workload import Split
 from adamomentum_paper.models import classifier
 from adamomentum_paper.models.classifier import FeatureClassifier
 

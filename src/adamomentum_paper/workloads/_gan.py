@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from adamomentum_lab.adversarial import Adversarial
 from adamomentum_lab.protocols import Scale
-from adamomentum_lab.workload import Data, Split
+from adamomentum_lab.source import Split, Tensors
+from adamomentum_lab.training.feed import in_order
+from adamomentum_lab.workload import Data
 from adamomentum_paper.adversarial_losses import GAMES, inconsistency
 from adamomentum_paper.data import reflection
 from adamomentum_paper.data.augmentation import draw_coins
@@ -127,7 +129,7 @@ class GAN(Adversarial):
         chance = torch.Generator().manual_seed(1)
         noise = torch.randn(n, self.latent, generator=chance)
         classes = torch.randint(len(self.classes), (n,), generator=chance)
-        for z, y in self.batches((noise, classes)):
+        for z, y in in_order(Tensors((noise, classes), self.batch)):
             images = generator(z.to(device), y.to(device))
             # NaN has no byte; it must not pass for a picture.
             yield _sheets.as_bytes(images) if images.isfinite().all() else images

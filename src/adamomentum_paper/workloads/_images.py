@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab.protocols import Scale
-from adamomentum_lab.workload import Classification, Data, Split
+from adamomentum_lab.source import Split
+from adamomentum_lab.workload import Classification, Data
 from adamomentum_paper.data.augmentation import normalise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from adamomentum_lab.schedules import Restarted, Schedule, Step
+from adamomentum_lab.source import Source, Tokens
 from adamomentum_lab.space import Stated, Value
 from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.penn_treebank import penn_treebank
@@ -111,27 +111,10 @@ class PennTreebank(Workload):
             10_000, width, hidden, self.layers, frozen=self.protocol == "as-run"
         )
 
-    def updates(self, split: Any) -> int:
-        """About so many: lengths are random."""
-        return -(-(len(split[0]) // self.batch - 1) // BPTT)
-
-    def batches(
-        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
-        skip: int = 0,
-    ) -> Iterator[Any]:  # fmt: skip
-        """Words (time, batch), those that follow, and the length that was drawn for them.
-
-        As in the scripts, the lr goes by that length where the text ends before it, and a last
-        sequence of one word is left out.
-        """
-        text = side_by_side(split[0], self.batch)[:, rank::world]
-        start = i = 0
-        while start < len(text) - 2:
-            length = random_length(order) if order is not None else EVALUATED
-            stop = min(start + length, len(text) - 1)
-            if i >= skip:
-                yield text[start:stop], text[start + 1 : stop + 1], length
-            start, i = stop, i + 1
+    def source(self, split: Any, training: bool) -> Source:
+        """Sequences of the text, side by side."""
+        del training
+        return Passages(split[0], self.batch, BPTT)
 
     def lr_factor(self, batch: Any) -> float:
         """Shorter sequences, smaller steps."""
@@ -163,10 +146,23 @@ class PennTreebank(Workload):
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
 
 
-def side_by_side(words: Tensor, columns: int) -> Tensor:
-    """A text cut into columns of equal length (time, columns); what is left over is dropped."""
-    length = len(words) // columns
-    return words[: length * columns].view(columns, length).t()
+class Passages(Tokens):
+    """Words (time, batch), those that follow, and the length that was drawn for them.
+
+    As in the scripts, the lr goes by that length where the text ends before it, and a last
+    sequence of one word is left out.
+    """
+
+    shortest = 2
+
+    def draw(self, order: torch.Generator | None) -> int:
+        """A random length in training."""
+        return EVALUATED if order is None else random_length(order)
+
+    def load(self, examples: Any) -> tuple[Tensor, Tensor, int]:
+        """Some columns of a sequence."""
+        words, following = super().load(examples)
+        return words.t(), following.t(), examples[0].drawn
 
 
 def random_length(order: torch.Generator) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from torch.nn import functional
 from adamomentum_lab.protocols import Selection
 from adamomentum_lab.schedules import InverseSqrt, Schedule
 from adamomentum_lab.space import Settings, Stated
+from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs
 from adamomentum_paper.models.beam_search import beam_search
@@ -127,25 +128,6 @@ class Translation(Workload):
         del optimizer
         return InverseSqrt(self.warmup[self.scale])
 
-    def batches(
-        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
-        skip: int = 0,
-    ) -> Iterator[Any]:  # fmt: skip
-        """Padded sentences and translations; the batches are fixed, their order is not."""
-        pairs: Pairs = split
-        n = len(pairs.batches)
-        indices = torch.arange(n) if order is None else torch.randperm(n, generator=order)
-        for i in indices[skip:].tolist():
-            chosen = pairs.batches[i]
-            if len(chosen) >= world:  # a smaller one goes to all: nobody may have none
-                chosen = chosen[rank::world]
-            yield pairs.batch(chosen)
-
-    def updates(self, split: Any) -> int:
-        """The number of batches."""
-        pairs: Pairs = split
-        return len(pairs.batches)
-
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
         """Cross entropy with smoothed labels in fairseq's form, which is torch's, per token."""
         return _cross_entropy(model, batch, label_smoothing=self.smoothing)
@@ -155,7 +137,7 @@ class Translation(Workload):
         pairs: Pairs = split
         device = next(model.parameters()).device
         total, tokens = torch.zeros((), dtype=torch.float64), 0
-        for source, target in self.batches(pairs):
+        for source, target in in_order(pairs):
             batch = (source.to(device), target.to(device))
             total += _cross_entropy(model, batch, reduction="sum").cpu().double()
             tokens += int((target != PAD).sum())
@@ -169,9 +151,9 @@ class Translation(Workload):
     def translations(self, model: nn.Module, pairs: Pairs) -> list[str]:
         """Of every sentence, the best that beam search finds."""
         device = next(model.parameters()).device
-        found = [""] * len(pairs)
+        found = [""] * len(pairs.text)
         for chosen in pairs.batches:
-            source = pairs.batch(chosen)[0].to(device)
+            source = pairs.load(chosen)[0].to(device)
             for i, numbers in zip(chosen.tolist(), self._decode(model, source), strict=True):
                 found[i] = self.corpus.subwords.sentence(numbers)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -10,10 +9,11 @@ from torch import Tensor, nn
 
 from adamomentum_lab.protocols import Selection
 from adamomentum_lab.schedules import Cosine, Schedule
+from adamomentum_lab.source import Source
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
 from adamomentum_paper.data.imagenet import CLASSES, imagenet
-from adamomentum_paper.data.images import stream
+from adamomentum_paper.data.images import Files
 from adamomentum_paper.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.models.resnet import resnet
@@ -67,10 +67,10 @@ class ImageNetResNet18(Images):
         return channels_last_network(resnet((2, 2, 2, 2), TINY_CLASSES, width, large_images=True))
 
     def data(self) -> Data:
-        """In memory where it is small; else the numbers of files, which `batches` reads."""
+        """In memory where it is small; else the numbers of files."""
         if self.scale == "full":
             train, test = imagenet(train=True), imagenet(train=False)
-            self._files = [*train[0], *test[0]]
+            self._files = [str(file) for file in (*train[0], *test[0])]
             self._labels = torch.cat([train[1], test[1]])
             x, y = torch.arange(len(train[0])), train[1]
             held_out = (torch.arange(len(x), len(self._files)), test[1])
@@ -82,19 +82,12 @@ class ImageNetResNet18(Images):
             used, held_out = 320, (held_out[0][::16], held_out[1][::16])
         return hold_out((x, y), held_out, _VALIDATION[self.scale], used)
 
-    def batches(
-        self, split: Any, order: torch.Generator | None = None, rank: int = 0, world: int = 1,
-        skip: int = 0,
-    ) -> Iterator[Any]:  # fmt: skip
+    def source(self, split: Any, training: bool) -> Source:
         """Of ImageNet, decoded in as many processes as the run has threads."""
         if self.scale != "full":
-            yield from super().batches(split, order, rank, world, skip)
-            return
-        what: tuple[Tensor, ...] = split[:1]
-        if order is not None:  # training: every image has its crop, whatever process takes it
-            what = (*what, torch.rand(len(split[0]), 4, generator=order))
-        chosen = super().batches(what, order, rank, world, skip)
-        yield from stream(self._files, self._labels, chosen, 224, torch.get_num_threads())
+            return super().source(split, training)
+        workers = torch.get_num_threads()
+        return Files(self._files, self._labels, split[0], self.batch, 224, workers)
 
     def augmented(self, x: Tensor) -> Tensor:
         """Cropped, where that was not done by who decoded it; mirrored; normalised."""

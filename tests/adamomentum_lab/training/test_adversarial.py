@@ -21,7 +21,8 @@ from adamomentum_lab.schedules import Step
 from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.loop import seed_for, shown_file
+from adamomentum_lab.training.feed import feed, seed_for
+from adamomentum_lab.training.loop import shown_file
 from adamomentum_paper.workloads import _cifar10_gan
 from tests.adamomentum_lab.loops import kill_until_done
 from tests.adamomentum_paper.noise import noise_where_missing
@@ -249,12 +250,13 @@ def test_sheets_and_scores_are_of_the_same_noise():
 def test_batches_go_over_the_examples_in_passes():
     workload = small(batch=10)
     split = (torch.arange(50), torch.arange(50))
-    batches = list(workload.batches(split, torch.Generator().manual_seed(0)))
+    source = workload.source(split, training=True)
+    batches = list(feed(source, 0, 0))
     assert [len(x) for x, _ in batches] == [20] * 4
     drawn = torch.cat([x for x, _ in batches])
     assert len(drawn[:50].unique()) == 50
     assert all(torch.equal(x, y) for x, y in batches)
-    rest = list(workload.batches(split, torch.Generator().manual_seed(0), skip=2))
+    rest = list(feed(source, 0, 0, skip=2))
     assert all(torch.equal(a[0], b[0]) for a, b in zip(batches[2:], rest, strict=True))
     assert [[len(x) for x, _ in workload.parts(batch)] for batch in batches] == [[10, 10]] * 4
 

@@ -14,8 +14,10 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import BusyError
 from adamomentum_lab.selection import select_epoch
+from adamomentum_lab.source import Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
-from adamomentum_lab.training.loop import seed_for, shown_file
+from adamomentum_lab.training.feed import feed, seed_for
+from adamomentum_lab.training.loop import shown_file
 from adamomentum_lab.workload import Classification, Data
 from tests.adamomentum_lab.loops import kill_until_done, loop_of, weights
 from tests.adamomentum_lab.problems import write_problem
@@ -297,13 +299,13 @@ def test_batches_and_data_may_draw_from_torch(tmp_path):
         data = fixed()
         return data.train[0] + torch.randn(100, 5), data.train[1]
 
-    def batches(split, order=None, rank=0, world=1, skip=0):
-        for start in range(16 * skip, len(split[0]), 16):
-            noise = torch.randn(()) if order is not None else 0.0
-            yield split[0][start : start + 16] + noise, split[1][start : start + 16]
+    class Noisy(Tensors):
+        def load(self, examples):
+            x, y = super().load(examples)
+            return x + torch.randn(()), y
 
     workload.data = lambda: Data(noisy(), fixed().validation, fixed().test)
-    workload.batches = batches
+    workload.source = lambda split, training: (Noisy if training else Tensors)(split, 16)
     whole = loop_of(workload)
     whole.run()
     updates = []
@@ -326,7 +328,9 @@ def test_scores_become_plain_numbers(tmp_path):
 def test_of_several_processes_none_goes_without(tmp_path):
     workload = problem(tmp_path)
     split = (torch.arange(17.0)[:, None], torch.arange(17))
-    shares = [list(workload.batches(split, None, rank, 2)) for rank in range(2)]
+    shares = [
+        list(feed(workload.source(split, True), 0, 0, rank=rank, world=2)) for rank in range(2)
+    ]
     assert [[len(y) for _, y in share] for share in shares] == [[8, 1], [8, 1]]
 
 
@@ -397,16 +401,6 @@ def test_lr_is_scaled_by_the_batch(tmp_path):
     loop = loop_of(workload, on_update=lambda _: seen.append(loop.optimizer.param_groups[0]["lr"]))
     loop.run(epochs=1)
     assert seen == [1e-3] * 6 + [1e-3 / 4]
-
-
-def test_batches_without_skip_are_told_at_once(tmp_path):
-    file = write_problem(tmp_path, "plain")
-    file.write_text(
-        file.read_text()
-        + "\n    def batches(self, split, order=None, rank=0, world=1):\n        pass"
-    )
-    with pytest.raises(LabError, match=r"Problem\.batches in .* lacks the parameter skip=0"):
-        find_workload(str(file)).load()
 
 
 def test_the_epoch_that_is_reported_is_the_one_that_is_shown(tmp_path):

@@ -11,16 +11,17 @@ import torch
 from PIL import Image
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.training.feed import in_order
 from adamomentum_paper.data import imagenet, tiny_imagenet
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.images import (
+    Files,
     all_decoded,
     as_bytes,
     decoded,
     image_tree,
     middle,
     random_crop,
-    stream,
 )
 from tests.adamomentum_paper.image_trees import write_image
 
@@ -106,34 +107,56 @@ def crops(files):
     """Two batches of random crops and one as it is evaluated, and the images they should hold."""
     chances = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
     order = torch.tensor([4, 0, 5, 2, 1, 3])
-    batches = [(order[:4], chances[:4]), (order[4:], chances[4:]), (order,)]
+    rows = torch.cat([order[:, None].double(), chances.double()], 1)
     images = [
         as_bytes(random_crop(decoded(files[index]), chance, 24))
         for index, chance in zip(order, chances, strict=True)
     ]
     images += [as_bytes(middle(decoded(files[index]), 24)) for index in order]
-    return batches, torch.stack(images)
+    return [rows[:4], rows[4:], order], torch.stack(images)
+
+
+class Planned(Files):
+    """Its batches are the crops above, many times, and at last one with a damaged file."""
+
+    def plan(self, order):
+        return [*crops(self.files)[0] * 20, torch.tensor([0, 6])]
 
 
 def test_batches_are_decoded(tree):
     files, labels = image_tree(tree, "")
     batches, images = crops(files)
-    got = list(stream(files, labels, batches, 24, 0))
+    source = Files(files, labels, torch.arange(6), 4, 24)
+    got = list(map(source.load, batches))
     assert [y.tolist() for _, y in got] == [[1, 0, 1, 0], [0, 1], [1, 0, 1, 0, 0, 1]]
     assert torch.equal(torch.cat([x for x, _ in got]), images)
+
+
+def test_crops_are_drawn_before_the_order_and_belong_to_the_image(tree):
+    files, labels = image_tree(tree, "")
+    source = Files(files, labels, torch.tensor([5, 0, 3]), 2, 24)
+    order = torch.Generator().manual_seed(0)
+    chances, chosen = torch.rand(3, 4, generator=order), torch.randperm(3, generator=order)
+    rows = torch.cat(source.plan(torch.Generator().manual_seed(0)))
+    assert rows[:, 0].tolist() == source.numbers[chosen].tolist()
+    assert torch.equal(rows[:, 1:].float(), chances[chosen])
+    assert [part.tolist() for part in source.plan(None)] == [[5, 0], [3]]
+    assert len(source) == 2
 
 
 @pytest.mark.slow
 def test_worker_processes(tree):
     """They decode the same, ignore Ctrl-C and report a damaged file. Starting them takes long."""
     files, labels = image_tree(tree, "")
-    batches, images = crops(files)
+    images = crops(files)[1]
     damaged = [*files, write_image(tree / "damaged.JPEG")]
     damaged[-1].write_text("no image")
     labels = torch.cat([labels, labels[:1]])
-    many = [*batches * 20, (torch.tensor([0, 6]),)]
-    ready = stream(damaged, labels, many, 24, 2)
+    source = Planned(list(map(str, damaged)), labels, torch.arange(7), 4, 24, workers=2)
+    ready = in_order(source)
+    before = torch.get_rng_state()
     got = [next(ready)]
+    assert torch.equal(torch.get_rng_state(), before)
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
     workers = [
         int(child)
@@ -143,7 +166,7 @@ def test_worker_processes(tree):
     assert len(workers) >= 2
     for worker in workers:
         os.kill(worker, signal.SIGINT)
-    got += [next(ready) for _ in many[1:-1]]
+    got += [next(ready) for _ in range(59)]
     assert [y.tolist() for _, y in got] == [[1, 0, 1, 0], [0, 1], [1, 0, 1, 0, 0, 1]] * 20
     assert torch.equal(torch.cat([x for x, _ in got]), images.repeat(20, 1, 1, 1))
     with pytest.raises(LabError, match=r"damaged\.JPEG cannot be decoded") as error:

@@ -10,6 +10,7 @@ from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.race.record import missing_settings
+from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_paper.losses import smoothed_cross_entropy
 from adamomentum_paper.workloads import _cifar10
@@ -32,7 +33,7 @@ def test_each_protocol_has_its_form_of_smoothing(images):
     for protocol in ("fair", "paper", "as-run"):
         workload = cls("smoke", protocol)
         workload.augmented = workload.normalised
-        batch = next(workload.batches(workload.splits().test))
+        batch = next(in_order(workload.source(workload.splits().test, training=False)))
         losses[protocol] = float(workload.loss(model, batch))
         logits = model(workload.normalised(batch[0]))
     usual = functional.cross_entropy(logits, batch[1], label_smoothing=0.1)
@@ -82,7 +83,7 @@ def test_augmentation_is_for_training_alone(images):
     with torch.no_grad():
         one, two = (workload.evaluate(loop.model, loop.data.test) for _ in range(2))
         assert one == two
-        batch = next(workload.batches(loop.data.train))
+        batch = next(in_order(loop.source))
         losses = {float(workload.loss(loop.model, batch)) for _ in range(3)}
     assert len(losses) == 3
 

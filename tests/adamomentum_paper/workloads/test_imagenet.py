@@ -1,14 +1,15 @@
 """The ImageNet workload: schedules, resumed runs."""
 
 import functools
+from dataclasses import replace
 
 import pytest
 import torch
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.schedules import Moment
+from adamomentum_lab.training.feed import feed
 from adamomentum_paper.data.files import root
-from adamomentum_paper.data.images import stream
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.workloads import imagenet_resnet18
 from tests.adamomentum_lab.loops import continues
@@ -54,23 +55,24 @@ def test_the_full_workload_reads_files_and_continues(small_imagenet, monkeypatch
     )
     data = workload.data()
     assert [len(split[0]) for split in (data.train, data.validation, data.test)] == [16, 4, 8]
-    decoded = list(workload.batches(data.train, torch.Generator()))
-
-    def decode_here(files, labels, batches, size, workers):
-        assert workers == torch.get_num_threads()
-        return stream(files, labels, batches, size, 0)
+    source = workload.source(data.train, training=True)
+    assert source.workers == torch.get_num_threads()
+    decoded = list(feed(source, 0, 0))
 
     # Starting a process takes seconds, and each epoch of each split starts its own.
-    monkeypatch.setattr(imagenet_resnet18, "stream", decode_here)
-    here = workload.batches(data.train, torch.Generator())
+    plain = cls.source
+    monkeypatch.setattr(
+        cls, "source", lambda *args, **more: replace(plain(*args, **more), workers=0)
+    )
+    source = workload.source(data.train, training=True)
+    here = feed(source, 0, 0)
     for (x, y), (same_x, same_y) in zip(decoded, here, strict=True):
         assert torch.equal(x, same_x)
         assert torch.equal(y, same_y)
     seen = torch.cat([y for _, y in decoded])
     assert torch.equal(seen.sort().values, data.train[1].sort().values)
     shares = [
-        torch.cat([y for _, y in workload.batches(data.train, torch.Generator(), rank, 2)])
-        for rank in range(2)
+        torch.cat([y for _, y in feed(source, 0, 0, rank=rank, world=2)]) for rank in range(2)
     ]
     assert torch.equal(torch.cat(shares).sort().values, seen.sort().values)
     assert continues(workload, tmp_path, after=2)

@@ -14,6 +14,7 @@ from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.schedules import Moment, Restarted, Step
+from adamomentum_lab.training.feed import feed, in_order
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.penn_treebank import penn_treebank
 from adamomentum_paper.workloads import _ptb
@@ -53,24 +54,20 @@ def test_parameter_counts(name, count):
 
 
 def test_columns_and_sequences():
-    columns = _ptb.side_by_side(torch.arange(11), 2)
-    assert columns.tolist() == [[0, 5], [1, 6], [2, 7], [3, 8], [4, 9]]
     workload = find_workload("ptb_lstm1").load()("smoke")
     text = torch.arange(20 * 1000)
-    order = torch.Generator().manual_seed(3)
-    batches = list(workload.batches((text,), order))
+    source = workload.source((text,), training=True)
+    batches = list(feed(source, seed=3, epoch=0))
     inputs = torch.cat([x for x, _, _ in batches])
-    assert torch.equal(inputs, _ptb.side_by_side(text, 20)[:-1])
+    assert torch.equal(inputs, text.view(20, 1000).t()[:-1])
     for x, y, length in batches:
         assert torch.equal(y, x + 1)
         assert len(x) == length or x is batches[-1][0]
     assert len(batches[-1][0]) < batches[-1][2]  # the text ends; the lr goes by what was drawn
     assert workload.lr_factor(batches[-1]) == batches[-1][2] / 70
-    order = torch.Generator().manual_seed(3)
-    for got, expected in zip(workload.batches((text,), order, skip=4), batches[4:], strict=True):
+    for got, expected in zip(feed(source, 3, 0, skip=4), batches[4:], strict=True):
         assert torch.equal(got[0], expected[0])
-    order = torch.Generator().manual_seed(3)
-    half = next(workload.batches((text,), order, rank=1, world=2))
+    half = next(feed(source, 3, 0, rank=1, world=2))
     assert torch.equal(half[0], batches[0][0][:, 1::2])
 
 
@@ -86,7 +83,7 @@ def test_lengths_of_sequences():
     workload = find_workload("ptb_lstm1").load()("smoke")
     assert workload.lr_factor((None, None, 35)) == 0.5
     # A last word alone is left out, as in the scripts.
-    batches = list(workload.batches((torch.arange(20 * 72),)))
+    batches = list(in_order(workload.source((torch.arange(20 * 72),), training=False)))
     assert [len(x) for x, _, _ in batches] == [70]
 
 
@@ -94,7 +91,7 @@ def test_the_loss_and_its_regularisation(text):
     workload = find_workload("ptb_lstm2").load()("smoke", "paper")
     torch.manual_seed(0)
     model = workload.model().eval()
-    x, y, length = next(workload.batches(workload.splits().train))
+    x, y, length = next(in_order(workload.source(workload.splits().train, training=False)))
     loss = workload.loss(model, (x, y, length))
     logits, dropped, raw, _ = model(x, model.zero_state(20))
     plain = functional.cross_entropy(logits.flatten(0, 1), y.flatten())
@@ -106,7 +103,7 @@ def test_state_is_carried_and_cut_off(text):
     workload = find_workload("ptb_lstm1").load()("smoke", "paper")
     torch.manual_seed(0)
     model = workload.model().eval()
-    batches = workload.batches(workload.splits().train)
+    batches = in_order(workload.source(workload.splits().train, training=False))
     first, second = next(batches), next(batches)
     workload.loss(model, first)
     carried = workload.state

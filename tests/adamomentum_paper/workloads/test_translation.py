@@ -13,6 +13,7 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.schedules import Moment
+from adamomentum_lab.training.feed import feed, in_order
 from adamomentum_paper.data.bpe import LearntBPE
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs
@@ -56,7 +57,7 @@ def test_batches_of_a_split(small):
     split = small.data().train
     rows = [
         (tuple(row.tolist()), tuple(other.tolist()))
-        for source, target in small.batches(split)
+        for source, target in in_order(split)
         for row, other in zip(source, target, strict=True)
     ]
     unpadded = Counter(
@@ -69,13 +70,13 @@ def test_batches_of_a_split(small):
     )
     assert unpadded == expected
     assert all(source[-1] == target[-1] == END for source, target in expected)
-    assert len(list(small.batches(split))) == small.updates(split) > 2
-    for source, target in small.batches(split):
+    assert len(list(in_order(split))) == len(split) > 2
+    for source, target in in_order(split):
         assert max(source.numel(), target.numel()) <= 512
 
 
-def shuffled(workload, split, seed, **options):
-    return list(workload.batches(split, torch.Generator().manual_seed(seed), **options))
+def shuffled(split, seed, **options):
+    return list(feed(split, seed, 0, **options))
 
 
 def same(one, other):
@@ -87,25 +88,25 @@ def same(one, other):
 
 def test_order_is_the_seeds_and_skipping_is_dropping(small, monkeypatch):
     split = small.data().train
-    whole = shuffled(small, split, 0)
-    assert same(whole, shuffled(small, small.data().train, 0))
-    assert not same(whole, shuffled(small, split, 1))
+    whole = shuffled(split, 0)
+    assert same(whole, shuffled(small.data().train, 0))
+    assert not same(whole, shuffled(split, 1))
     built = []
-    build = Pairs.batch
-    monkeypatch.setattr(Pairs, "batch", lambda self, i: (built.append(i), build(self, i))[1])
-    assert same(whole[2:], shuffled(small, split, 0, skip=2))
+    build = Pairs.load
+    monkeypatch.setattr(Pairs, "load", lambda self, i: (built.append(i), build(self, i))[1])
+    assert same(whole[2:], shuffled(split, 0, skip=2))
     assert len(built) == len(whole) - 2
-    assert shuffled(small, split, 0, skip=len(whole)) == []
+    assert shuffled(split, 0, skip=len(whole)) == []
 
 
 def test_processes_share_every_batch(small):
     split = small.data().train
-    whole = shuffled(small, split, 0)
-    shares = [shuffled(small, split, 0, rank=rank, world=2) for rank in range(2)]
+    whole = shuffled(split, 0)
+    shares = [shuffled(split, 0, rank=rank, world=2) for rank in range(2)]
     for batch, one, two in zip(whole, *shares, strict=True):
         assert len(batch[0]) == len(one[0]) + len(two[0])
     lonely = Pairs.of(invented(1), small.corpus.subwords, 512)
-    assert all(len(next(small.batches(lonely, None, rank, 2))[0]) == 1 for rank in range(2))
+    assert all(len(shuffled(lonely, 0, rank=rank, world=2)[0][0]) == 1 for rank in range(2))
 
 
 def test_the_full_scale_says_what_is_missing(tmp_path, monkeypatch):
@@ -260,11 +261,11 @@ def test_what_must_be_said():
 
 
 def test_validation_is_for_fair_alone(small):
-    assert len(small.splits().validation) == 20
+    assert len(small.splits().validation.text) == 20
     for protocol in ("paper", "as-run"):
         data = Small("smoke", protocol).splits()
         assert data.validation is None
-        assert len(data.train) == 120
+        assert len(data.train.text) == 120
 
 
 # Runs
@@ -277,7 +278,7 @@ def test_decoding_finds_what_was_learnt(small, tmp_path):
     model = small.model()
     pairs = Pairs.of(invented(5), small.corpus.subwords, 512)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    (batch,) = small.batches(pairs)
+    (batch,) = in_order(pairs)
     for _ in range(120):
         optimizer.zero_grad()
         small.loss(model, batch).backward()

@@ -1,0 +1,138 @@
+"""The batches of a run: shared between processes, resumed, seeded and loaded ahead, here alone."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from adamomentum_lab.errors import LabError, locate
+from adamomentum_lab.source import Source
+
+CPU = torch.device("cpu")
+AHEAD = 4
+"""Batches that a worker process has ready."""
+_LOADING = 1  # a stage of its own: what `load` draws does not change what the update draws
+
+
+def seed_for(seed: int, *stages: int) -> int:
+    """A seed of its own for every stage of a run: its random numbers do not depend on how many
+    were drawn before it, and a continued run needs no memory of them."""
+    mixed = seed & 0xFFFFFFFFFFFFFFFF
+    for stage in (len(stages), *stages):
+        mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
+        mixed = ((mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93) & 0xFFFFFFFFFFFFFFFF
+    return mixed >> 1
+
+
+def set_seed(device: torch.device, seed: int) -> None:
+    """torch.manual_seed for the devices in use: for all others it would note the call, at length,
+    in case they are used one day."""
+    torch.default_generator.manual_seed(seed)
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(seed)
+
+
+def feed(
+    source: Source,
+    seed: int,
+    epoch: int,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    skip: int = 0,
+    device: torch.device = CPU,
+) -> Iterator[Any]:
+    """The batches of an epoch in training, from the one after the first `skip` on.
+
+    Of several processes, each gets its part of every batch. torch is seeded for the update of each
+    batch before it is given out, and for the evaluation after the last.
+    """
+    order = torch.Generator().manual_seed(seed_for(seed, epoch))
+    plan = source.plan(order)
+    numbers = range(skip, len(plan))
+    shares = (_share(plan[i], rank, world) for i in numbers)
+    seeds = (seed_for(seed, epoch, i, rank, _LOADING) for i in numbers)
+    batches = _load(source, shares, seeds, device)
+    for i in numbers:
+        batch = next(batches)
+        set_seed(device, seed_for(seed, epoch, i, rank))
+        yield batch
+    set_seed(device, seed_for(seed, epoch, len(plan), rank))
+
+
+def in_order(source: Source) -> Iterator[Any]:
+    """All batches of a source in order, as an evaluation reads them."""
+    plan = source.plan(None)
+    if getattr(source, "workers", 0):
+        return _load(source, plan, range(len(plan)), CPU)
+    return map(source.load, plan)
+
+
+def _share(examples: Any, rank: int, world: int) -> Any:
+    # A batch of fewer examples than processes goes to all: nobody may have none.
+    return examples if world == 1 or len(examples) < world else examples[rank::world]
+
+
+def _load(
+    source: Source, shares: Iterable[Any], seeds: Iterable[int], device: torch.device
+) -> Iterator[Any]:
+    """The batches of some examples, each loaded with its seed, here or in worker processes."""
+    workers: int = getattr(source, "workers", 0)
+    if workers:
+        yield from _load_ahead(source, zip(seeds, shares, strict=True), workers)
+        return
+    for seed, examples in zip(seeds, shares, strict=True):
+        set_seed(device, seed)
+        yield source.load(examples)
+
+
+class _Loading(Dataset[Any]):
+    """What a worker process does: load a batch."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __getitem__(self, item: tuple[int, Any]) -> Any:
+        seed, examples = item
+        try:
+            set_seed(CPU, seed)
+            return self.source.load(examples)
+        # Raised in a worker, they would bring their tracebacks along.
+        except LabError as error:
+            return error
+        except Exception as error:
+            return locate(error, Path())
+
+
+def _load_ahead(source: Source, items: Iterable[tuple[int, Any]], workers: int) -> Iterator[Any]:
+    def own(examples: Any) -> Any:
+        """A view would be sent with all that it is a view of."""
+        return examples.clone() if isinstance(examples, Tensor) else examples
+
+    loader: DataLoader[Any] = DataLoader(
+        _Loading(source),
+        batch_size=None,
+        sampler=[(seed, own(examples)) for seed, examples in items],
+        num_workers=workers,
+        generator=torch.Generator(),  # else it draws a number that belongs to the update
+        multiprocessing_context="spawn",  # a fork of a process with threads may hang
+        prefetch_factor=AHEAD,
+    )
+    resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
+    # Ctrl-C is for this process; workers inherit what is blocked.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        ready = iter(loader)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    for batch in ready:
+        if isinstance(batch, LabError):
+            raise batch
+        yield batch
