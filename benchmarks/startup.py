@@ -24,7 +24,7 @@ CASES = {
     "race --dry-run": [*COMMAND, "race", "digits_cnn", "--dry-run"],
     "import adamomentum": [sys.executable, "-c", "import adamomentum"],
     "import torch": [sys.executable, "-c", "import torch"],
-    "a worker's imports": [sys.executable, "-c", "import adamomentum_lab.engine.local"],
+    "a worker's imports": [sys.executable, "-c", "import adamomentum_lab.engine.driver"],
     "import lightning_fabric": [sys.executable, "-c", "import lightning_fabric"],
 }
 

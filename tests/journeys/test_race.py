@@ -4,6 +4,8 @@ import csv
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -121,6 +123,74 @@ def test_an_interrupted_race_continues(no_workers, tmp_path):
     done = run_here(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
     fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
     assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
+
+
+@pytest.mark.parametrize("seconds", [0.05, 100])
+def test_workers_end_with_their_driver(no_workers, tmp_path, seconds):
+    """Also in the middle of an epoch, and of an update that takes long."""
+    file = write_problem(tmp_path, "slow")
+    args = ["race", file, "--optimizers", "adam", "--trials", "0", "--seeds", "2", "--jobs", "2"]
+    args += ["--scale", "full"]
+    process = start_process(
+        *args, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": str(seconds)}
+    )
+    deadline = time.monotonic() + 300
+    while len(list(tmp_path.glob("runs/*/lock"))) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.kill()
+    process.communicate(timeout=10)  # until nobody has its standard error, as workers have
+    # Where there was time for it, a run stopped with a checkpoint.
+    assert len(list(tmp_path.glob("runs/*/last.ckpt"))) == (2 if seconds < 1 else 0)
+    done = run_here(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
+    fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
+    assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
+
+
+# No `if __name__ == "__main__"`, and a problem that imports a neighbour of the script.
+SCRIPT = """
+import sys
+from pathlib import Path
+from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.store import Store
+from adamomentum_lab.race.plan import Race, make_plan
+from adamomentum_lab.race.race import run_race
+
+origin, store = find_workload(sys.argv[1]), Store(Path(sys.argv[2]))
+race = Race(origin.name, origin.code, ("adam",), 0, 2, "smoke", "fair")
+with Local(store, 2, lambda line: None) as engine:
+    result = run_race(make_plan(race, origin.load()), origin, store, engine, lambda *_: None)
+print(len(result.runs), result.rows[0].score.mean)
+"""
+TALKS = """
+    def loss(self, model, batch):
+        import sys, neighbour
+        print("noise", neighbour.__name__, repr(sys.stdin.read()))
+        return super().loss(model, batch)
+"""
+
+
+def test_a_script_without_a_guard_runs_a_race(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "neighbour.py").write_text("")
+    script = tmp_path / "scripts" / "script.py"
+    script.write_text(SCRIPT)
+    file = write_problem(tmp_path)
+    file.write_text(file.read_text() + TALKS)
+    done = subprocess.run(
+        [sys.executable, script, "plain.py", "runs"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 ")
+    assert len(done.stdout.splitlines()) == 1
+    assert "noise neighbour ''" in done.stderr
 
 
 def test_what_a_users_file_prints_is_no_result(tmp_path):

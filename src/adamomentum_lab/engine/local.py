@@ -3,48 +3,98 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
 
-from adamomentum_lab.engine.driver import Driver, Message, run_job
+from adamomentum_lab.engine.driver import Driver, Message
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.store import Store
+from adamomentum_lab.errors import LabError
 
-# Forking a process that has used OpenMP hangs, so workers are started anew.
-_CONTEXT = multiprocessing.get_context("spawn")
-
-
-def _work(connection: Connection) -> None:
-    """A worker: jobs come in, epochs and results go out, until the other side is gone."""
-    stopping = False
-    sys.stdout = sys.stderr  # standard output is for results
-
-    def stop(*_: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver hears it too, and decides
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    signal.signal(signal.SIGTERM, stop)
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        while not stopping:
-            if connection.poll(0.2):
-                run_job(connection.recv(), connection.send, lambda: stopping)
+PATIENCE = 20.0  # seconds that workers have to stop with a checkpoint
+_LOOK = 0.5  # seconds between two looks at who is alive
 
 
-@dataclass
 class _Worker:
-    process: Any
-    connection: Connection
-    job: Job | None = None
+    """A process that does jobs (`worker.py`), as the driver sees it."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self._begun = False
+        environ = {"OMP_NUM_THREADS": "1", **os.environ}  # before torch is loaded
+        environ.pop("PYTHONSAFEPATH", None)  # the package is found by the folder it is started in
+        with contextlib.ExitStack() as opened:
+            self._errors = opened.enter_context(tempfile.TemporaryFile())
+            self.connection, theirs = map(opened.enter_context, Pipe())
+            try:
+                start = sys.path, sys.argv, os.getcwd()
+                # Forking a process that has used OpenMP hangs, and multiprocessing's spawn runs the
+                # user's script again: a worker is a program of its own.
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "adamomentum_lab.engine.worker", str(theirs.fileno())],
+                    cwd=Path(__file__).parents[2],
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=2 if sys.__stderr__ else subprocess.DEVNULL,
+                    stderr=self._errors,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LabError(f"cannot start a worker ({error}).") from error
+            theirs.close()
+            self._opened = opened.pop_all()
+        self._send(start)
+
+    @property
+    def is_alive(self) -> bool:
+        """Asked of the system: a process that it forked may keep the connection open."""
+        return self.process.poll() is None
+
+    def give(self, job: Job) -> None:
+        """Let it do a job."""
+        self.job = job
+        self._send(job)
+
+    def _send(self, value: object) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it is gone, as will be heard
+            self.connection.send(value)
+
+    def hear(self) -> Message | None:
+        """Its next message, if there is one. Raises EOFError once it is dead and all is heard."""
+        alive = self.is_alive  # asked first: the last words of the dead are there
+        try:
+            if self.connection.poll():
+                message: Message = self.connection.recv()
+                self._begun = True
+                return None if message[0] == "begun" else message
+        except ConnectionResetError as error:
+            raise EOFError from error
+        if not alive:
+            raise EOFError
+        return None
+
+    def end(self, patience: float = 1.0) -> str:
+        """End it and what is left of its group; how it ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience)  # by itself, with a status of its own
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        status = self.process.wait()
+        with self._opened:
+            self._errors.seek(0)
+            lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        if lines and status > 0 and not self._begun:
+            raise LabError(f"a worker cannot start: {lines[-1]}")
+        return f"its process ended with status {status}"
 
 
 class Local(Driver):
@@ -59,69 +109,45 @@ class Local(Driver):
         return min(waiting, self._workers - sum(worker.job is not None for worker in self._running))
 
     def _give(self, job: Job) -> None:
-        worker = self._free()
-        worker.job = job
-        with contextlib.suppress(BrokenPipeError):  # it is gone, as will be heard
-            worker.connection.send(job)
+        self._free().give(job)
 
     def _free(self) -> _Worker:
         """An idle worker, or a new one."""
         for worker in [worker for worker in self._running if worker.job is None]:
-            if worker.process.is_alive():
+            if worker.is_alive:
                 return worker
-            self._bury(worker)
-        ours, theirs = _CONTEXT.Pipe()
-        process = _CONTEXT.Process(target=_work, args=(theirs,))
-        # Inherited, so that Ctrl-C does not reach a worker that is still starting; here it is
-        # only heard a little later.
-        resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-        worker = _Worker(process, ours)
-        self._running.append(worker)
-        return worker
+            self._running.remove(worker)
+            worker.end()
+        self._running.append(_Worker())
+        return self._running[-1]
 
     def _hear(self) -> Iterator[tuple[Job, Message]]:
-        busy = {worker.connection: worker for worker in self._running if worker.job}
-        for connection in wait(list(busy)) if busy else ():
-            assert isinstance(connection, Connection)
-            worker = busy[connection]
-            assert worker.job is not None
-            job = worker.job
+        busy = [(worker, worker.job) for worker in self._running if worker.job]
+        if busy:
+            wait([worker.connection for worker, _ in busy], _LOOK)
+        for worker, job in busy:
             try:
-                message: Message = connection.recv()
-            except (EOFError, ConnectionResetError):
-                self._bury(worker)
-                message = "died", f"its process ended with status {worker.process.exitcode}", None
+                message = worker.hear()
+            except EOFError:
+                self._running.remove(worker)
+                message = "died", worker.end(), None
+            if message is None:
+                continue
             if message[0] != "epoch":
                 worker.job = None
             yield job, message
-
-    def _bury(self, worker: _Worker) -> None:
-        self._running.remove(worker)
-        worker.process.join()
-        worker.connection.close()
 
     def close(self) -> None:
         """Ask the workers to stop at their next update, with a checkpoint."""
         for worker in self._running:
             worker.process.terminate()
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         for worker in self._running:
-            while worker.process.is_alive() and time.monotonic() < end:
+            while worker.is_alive and time.monotonic() < end:
                 with contextlib.suppress(EOFError, OSError):  # or it could wait to be heard
                     while worker.connection.poll(0.05):
                         worker.connection.recv()
-                worker.process.join(0.05)
-            worker.process.kill()
-            worker.process.join()
-            worker.connection.close()
+                time.sleep(0.01)
+            with contextlib.suppress(LabError):
+                worker.end(0)
         self._running.clear()
-
-    def __enter__(self) -> Local:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded by a worker
-        return self

@@ -1,15 +1,16 @@
 """The engine of worker processes: what happens when work goes wrong."""
 
+import os
 import platform
-import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.engine import driver
+from adamomentum_lab.engine import driver, local
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
@@ -20,8 +21,10 @@ from tests.adamomentum_lab.problems import write_problem
 pytestmark = pytest.mark.slow
 
 
-def jobs_of(store, folder, problem, seeds):
-    origin = find_workload(str(write_problem(folder, problem)))
+def jobs_of(store, folder, problem, seeds, more=""):
+    file = write_problem(folder, problem)
+    file.write_text(file.read_text() + more)
+    origin = find_workload(str(file))
     specs = [
         Spec.of(
             {"lr": 1e-2},
@@ -165,26 +168,73 @@ print(usual, new_pages())
     assert kept < usual / 10
 
 
-FIRST_WORKER = """
-import sys
-from pathlib import Path
-from adamomentum_lab.engine.local import Local
-from adamomentum_lab.engine.store import Store
+@pytest.fixture
+def worker():
+    """One that is only starting."""
+    found = local._Worker()
+    yield found
+    found.end(0)
 
-worker = Local(Store(Path(sys.argv[1])), 1, print)._free()
-print(Path(f"/proc/{worker.process.pid}/status").read_text())
-worker.process.kill()
+
+def test_a_worker_has_a_session_of_its_own(worker):
+    """Ctrl-C in a terminal reaches the driver alone, even while a worker is starting."""
+    pid = worker.process.pid
+    assert os.getsid(pid) == os.getpgid(pid) == pid != os.getpgrp()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_worker_inherits_no_open_file(tmp_path):
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        worker = local._Worker()
+        folder = Path(f"/proc/{worker.process.pid}/fd")
+        found = {int(link.name): os.readlink(link) for link in folder.iterdir()}
+        worker.end(0)
+    assert found[0] == "/dev/null"
+    assert str(tmp_path / "open") not in found.values()
+
+
+def test_a_worker_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so is not there')")
+    monkeypatch.syspath_prepend(tmp_path)  # of this process, and so of the worker
+    store = Store(tmp_path / "runs")
+    with (
+        Local(store, 1, pytest.fail) as engine,
+        pytest.raises(
+            LabError, match=r"^a worker cannot start: ImportError: libtorch\.so is not there$"
+        ),
+    ):
+        engine.run(jobs_of(store, tmp_path, "plain", [1]))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(LabError, match=r"^cannot start a worker \(.*No such file"):
+        local._Worker()
+
+
+# Its worker forks and is killed, once; the child lives on, with all that was open.
+LEAVES_A_CHILD = """
+    def loss(self, model, batch):
+        import signal, time
+        mark = pathlib.Path(__file__).with_suffix(".child")
+        if not mark.exists():
+            child = os.fork()
+            if child == 0:
+                time.sleep(300)
+                os._exit(0)
+            mark.write_text(str(child))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().loss(model, batch)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-def test_ctrl_c_does_not_reach_a_worker_that_is_starting(tmp_path):
-    """Not even the first, before which multiprocessing starts a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_WORKER, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    blocked = next(line for line in done.stdout.splitlines() if line.startswith("SigBlk:"))
-    assert int(blocked.split()[1], 16) & 1 << (signal.SIGINT - 1)
+def test_the_death_of_a_worker_is_noticed_though_its_child_lives(one_at_a_time, tmp_path):
+    engine = one_at_a_time
+    (job,) = jobs_of(engine.store, tmp_path, "plain", [1], LEAVES_A_CHILD)
+    begun = time.monotonic()
+    (run,) = engine.run([job])
+    assert run.status == "done"
+    assert engine.said == [
+        "adamomentum on plain, seed 1: its process ended with status -9; it is tried again."
+    ]
+    assert time.monotonic() - begun < 60  # most of it for the new worker
+    state = Path(f"/proc/{job.reference.file.with_suffix('.child').read_text()}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
