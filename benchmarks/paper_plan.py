@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.protocols import at_scale
+from adamomentum_lab.rules import at_scale
 from adamomentum_paper.data.parallel import PAD
 from adamomentum_paper.models.transformer import Transformer
 

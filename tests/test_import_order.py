@@ -11,7 +11,7 @@ adamomentum.optax adamomentum.keras
 adamomentum.torch
 adamomentum
 adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.words
-adamomentum_lab.plugins adamomentum_lab.protocols adamomentum_lab.schedules adamomentum_lab.space
+adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomentum_lab.space
 adamomentum_lab.source
 adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
@@ -28,7 +28,7 @@ adamomentum_lab.race
 adamomentum_lab.report
 adamomentum_lab.bench
 adamomentum_lab.commands adamomentum_lab.cli
-adamomentum_paper.plugin adamomentum_paper.protocols adamomentum_paper.grids
+adamomentum_paper.plugin adamomentum_paper.rules adamomentum_paper.grids
 adamomentum_paper.published adamomentum_paper.effects
 adamomentum_paper.losses adamomentum_paper.adversarial_losses
 adamomentum_paper.data

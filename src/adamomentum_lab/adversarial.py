@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from adamomentum_lab.protocols import at_scale
+from adamomentum_lab.rules import at_scale
 from adamomentum_lab.source import Repeated, Source
 from adamomentum_lab.workload import Workload
 

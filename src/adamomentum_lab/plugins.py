@@ -1,4 +1,4 @@
-"""What other packages add to the lab: workloads, protocols, search grids, commands.
+"""What other packages add to the lab: workloads, rules, search grids, commands.
 
 A package has an entry point in the group `adamomentum_lab` that names a `Plugin`. Nothing is
 imported for it but the module of that entry point: its fields are data, or references such as
@@ -26,8 +26,10 @@ class Plugin:
     """A package with one workload in each module."""
     commands: tuple[str, ...] = ()
     """Modules that add commands to `adamomentum_lab.commands.app`."""
-    protocols: str = ""
-    """Reference to a mapping of names to `protocols.Protocol`."""
+    rules: str = ""
+    """Reference to a mapping of protocols to `rules.Rules`."""
+    flaws: str = ""
+    """Reference to a mapping of the flaws that these rules name to sentences."""
     grids: str = ""
     """Reference to a function (contender, grid or None, settings to tune) -> search space. Of
     several plugins, the first that has one is asked."""

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from adamomentum_lab import protocols
+from adamomentum_lab import rules
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.protocols import SCALES, Scale, Selection
+from adamomentum_lab.rules import SCALES, Rules, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
 from adamomentum_lab.source import Source, count_examples, describe, join, to_device, wrap
 from adamomentum_lab.space import Stated
@@ -38,7 +38,7 @@ class Data:
         except (TypeError, ValueError) as error:
             raise LabError(
                 "only splits that are tuples of tensors or Datasets can be merged, as protocols "
-                "without validation do; override splits()."
+                "without validation do; set trains_on_validation = False, or override splits()."
             ) from error
         return replace(self, train=train, validation=None)
 
@@ -65,6 +65,10 @@ class Workload(ABC):
     """What is evaluated is the mean of the weights after the last so many epochs."""
     grid: ClassVar[str | None] = None
     """Which search grid of a plugin applies; None takes the plugin's own choice."""
+    rules: ClassVar[Mapping[str, Rules]] = {}
+    """Under each protocol that has others on this workload, its rules."""
+    trains_on_validation: ClassVar[bool] = True
+    """Whether validation examples are trained on where the rules choose nothing by them."""
     settings: ClassVar[Mapping[str, Stated]] = {}
     """Under each protocol, the settings of each optimizer that differ from its defaults; under the
     name "*", those of every optimizer that has them."""
@@ -108,12 +112,14 @@ class Workload(ABC):
         return ""
 
     def splits(self) -> Data:
-        """The data as the protocol uses it: only `fair` keeps validation examples apart."""
+        """The data as the rules use it: validation examples are kept apart if they choose."""
         data: object = self.data()
         if not isinstance(data, Data):
             returns = f"data() of {type(self).__name__} returns {describe(data)}"
             raise LabError(f"{returns}; it must return Data(train, validation, test).")
-        return data if self.selection == "validation" else data.merged()
+        if self.selection == "validation":
+            return data
+        return data.merged() if self.trains_on_validation else replace(data, validation=None)
 
     def schedule_of(self, optimizer: str) -> Schedule:
         """The schedule of a contender, where they differ in it."""
@@ -130,7 +136,12 @@ class Workload(ABC):
     @property
     def selection(self) -> Selection:
         """The epoch that is reported: the best on validation; the last; the best on test."""
-        return protocols.get(self.protocol).select
+        return self.rules_of(self.protocol).select
+
+    @classmethod
+    def rules_of(cls, protocol: str) -> Rules:
+        """The rules of a protocol on this workload."""
+        return cls.rules.get(protocol) or rules.get(protocol)
 
     def source(self, split: Any, training: bool) -> Source:
         """The batches of a split, for training or for an evaluation.
@@ -198,13 +209,13 @@ def _is_count_at_each_scale(value: object) -> bool:
     )
 
 
-Rule = tuple[Callable[[Any], bool], str]
-_COUNT: Rule = (_is_count, "a whole number from 1 on")
-_LENGTH: Rule = (
+Check = tuple[Callable[[Any], bool], str]
+_COUNT: Check = (_is_count, "a whole number from 1 on")
+_LENGTH: Check = (
     _is_count_at_each_scale,
     'a whole number from 1 on, or one for each scale, as {"smoke": 1, "mini": 10, "full": 100}',
 )
-RULES: Mapping[str, Rule] = {
+VALUES: Mapping[str, Check] = {
     "metric": (lambda value: isinstance(value, str), "the name of a score, as 'accuracy'"),
     "larger_is_better": (lambda value: isinstance(value, bool), "True or False"),
     "target": (lambda value: value is None or _is_number(value), "a number or None"),
@@ -220,6 +231,12 @@ RULES: Mapping[str, Rule] = {
     "clip": (
         lambda value: value is None or (_is_number(value) and value > 0),
         "a number above 0, or None for no clipping",
+    ),
+    "rules": (
+        lambda value: (
+            isinstance(value, Mapping) and all(isinstance(own, Rules) for own in value.values())
+        ),
+        "Rules by the names of protocols, as {'fair': Rules(select='last')}",
     ),
 }
 """For each attribute of a workload, what its value must be."""
@@ -241,7 +258,7 @@ def check(cls: type[Workload], file: Path) -> None:
     for moved in ("batches", "updates"):
         if hasattr(cls, moved):
             raise fault(f".{moved}", _MOVED)
-    for name, (is_right, right) in RULES.items():
+    for name, (is_right, right) in VALUES.items():
         value = getattr(cls, name, None)
         computed = isinstance(value, (property, cached_property))
         if hasattr(cls, name) and not computed and not is_right(value):

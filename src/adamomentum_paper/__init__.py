@@ -1,1 +1,1 @@
-"""The paper as a plugin of the lab: workloads, grids, protocols, theory, landscapes, claims."""
+"""The paper as a plugin of the lab: workloads, grids, rules, theory, landscapes, claims."""

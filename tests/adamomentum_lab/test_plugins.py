@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from adamomentum_lab import catalog, contenders, plugins, protocols
+from adamomentum_lab import catalog, contenders, plugins, rules
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.search import grid_of, search_space
 from adamomentum_lab.space import DECADES_OF_LR
@@ -32,9 +32,9 @@ def alone(monkeypatch):
 
 def test_the_lab_alone_has_its_own_problems_and_protocol(alone):
     assert catalog.workload_names() == ["digits_cnn", "digits_mlp"]
-    assert list(protocols.protocols()) == ["fair"]
+    assert list(rules.protocols()) == ["fair"]
     with pytest.raises(LabError, match="there is no protocol 'paper'; there are fair"):
-        protocols.get("paper")
+        rules.get("paper")
 
 
 def test_the_lab_alone_searches_decades_of_lr(alone):

@@ -17,8 +17,8 @@ def list_(as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from adamomentum_lab import catalog, contenders
-    from adamomentum_lab.protocols import SCALES, at_scale, protocols
     from adamomentum_lab.report.terminal import settings_in_words
+    from adamomentum_lab.rules import SCALES, at_scale, protocols
 
     entrants = [contenders.get(name) for name in contenders.names()]
     names = catalog.workload_names()
@@ -73,5 +73,5 @@ def list_(as_json: JsonOption = False) -> None:
         summary = " ".join((cls.__doc__ or "").split())
         table.add_row(name, f"{escape(summary)}\n[dim]{words}[/dim]")
     out.print(table)
-    known = ", ".join(f"{name} ({protocol.summary})" for name, protocol in protocols().items())
+    known = ", ".join(f"{name} ({rules.summary})" for name, rules in protocols().items())
     out.print(f"\nProtocols: {known}.", markup=False)

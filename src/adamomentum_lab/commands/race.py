@@ -80,7 +80,7 @@ def race(
     The same race again costs nothing: runs that are finished are not repeated, and those that
     were interrupted are continued.
     """
-    from adamomentum_lab import catalog, contenders, protocols
+    from adamomentum_lab import catalog, contenders, rules
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.files import dumps
@@ -90,20 +90,21 @@ def race(
         raise typer.BadParameter(f"{options} belong to --engine ray")
     commands.one_of("engine", engine, ("local", "ray"))
     way = commands.one_of("search", search, ("grid", "random"))
-    size = commands.one_of("scale", scale, protocols.SCALES)
-    rules = commands.parse_or_exit(lambda: protocols.get(protocol))
+    size = commands.one_of("scale", scale, rules.SCALES)
+    commands.parse_or_exit(lambda: rules.get(protocol))
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     given = _split(optimizers)
     commands.parse_or_exit(lambda: contenders.check_names(given))
-    if not rules.tune and trials:
+    cls = commands.load_workload(reference)
+    tuned = cls.rules_of(protocol).tune
+    if not tuned and trials:
         raise typer.BadParameter(f"the protocol {protocol!r} has its settings; --trials 0 is right")
-    trials = (6 if rules.tune else 0) if trials is None else trials
+    trials = (6 if tuned else 0) if trials is None else trials
     for option, used in (("tune", tune), ("search", search != "grid"), ("halving", halving)):
         if used and not trials:
-            why = "with --trials 0" if rules.tune else f"under the protocol {protocol!r}"
+            why = "with --trials 0" if tuned else f"under the protocol {protocol!r}"
             raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
 
-    cls = commands.load_workload(reference)
     names = given or _default_contenders(cls, protocol)
     from adamomentum_lab.race.plan import Race, count_outdated_runs, find_stored_runs, make_plan
 

@@ -45,12 +45,12 @@ def train(
     as_json: commands.JsonOption = False,
 ) -> None:
     """One run. Again continues it where it stopped, or shows it if it is finished."""
-    from adamomentum_lab import catalog, contenders, protocols
+    from adamomentum_lab import catalog, contenders, rules
     from adamomentum_lab.files import dumps
 
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
-    commands.parse_or_exit(lambda: protocols.get(protocol))
-    size = commands.one_of("scale", scale, protocols.SCALES)
+    commands.parse_or_exit(lambda: rules.get(protocol))
+    size = commands.one_of("scale", scale, rules.SCALES)
     contender = commands.parse_or_exit(lambda: contenders.get(optimizer))
     given = {"lr": lr, "weight_decay": weight_decay, "eps": eps, "betas": _pair(betas)}
     given |= {"momentum": momentum, "final_lr": final_lr}
@@ -88,7 +88,7 @@ def train(
         precision=precision,
     )
     problem = cls(size, protocol)
-    length = protocols.at_scale(cls.epochs, size)
+    length = rules.at_scale(cls.epochs, size)
     if epochs and epochs > length:
         typer.echo(f"{reference.name} has {length} epochs at the scale {size}.", err=True)
     total = min(epochs or length, length)

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.rules import Scale
 from adamomentum_lab.space import Settings
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adamomentum_lab.engine.store import Run
-from adamomentum_lab.protocols import OURS
+from adamomentum_lab.rules import OURS
 from adamomentum_lab.selection import reported_epoch
 from adamomentum_lab.stats.comparisons import Comparison, ScorePair, compare, compare_pairs
 from adamomentum_lab.stats.estimates import Estimate, finite

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from adamomentum_lab import contenders
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.protocols import Scale, at_scale
 from adamomentum_lab.race import search
 from adamomentum_lab.race.search import Rung, Search
+from adamomentum_lab.rules import Scale, at_scale
 from adamomentum_lab.space import LOGARITHMIC, Settings, Space, Value, ends
 from adamomentum_lab.words import number
 

@@ -20,9 +20,9 @@ from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
-from adamomentum_lab.protocols import at_scale
 from adamomentum_lab.race.judge import Row, headline
 from adamomentum_lab.race.plan import Plan, Race
+from adamomentum_lab.rules import at_scale
 from adamomentum_lab.selection import reported_epoch
 from adamomentum_lab.workload import Workload
 
@@ -140,6 +140,7 @@ def problem_as_json(workload: Workload) -> dict[str, Any]:
         "larger_is_better": workload.larger_is_better,
         "target": workload.target,
         "selection": workload.selection,
+        "flaws": list(workload.rules_of(workload.protocol).flaws),
         "epochs": at_scale(workload.epochs, workload.scale),
     }
 

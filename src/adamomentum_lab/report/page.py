@@ -24,8 +24,8 @@ from adamomentum_lab import words
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
-from adamomentum_lab.protocols import OURS, UNTUNED, protocols
 from adamomentum_lab.report.html import render
+from adamomentum_lab.rules import OURS, UNTUNED, explain, protocols
 from adamomentum_lab.stats import curves
 from adamomentum_lab.stats.profiles import profiles
 
@@ -149,9 +149,10 @@ def _view(race: RaceData, folder: Path) -> dict[str, Any]:
     spec, ranking = race["spec"], race["ranking"]
     name = spec["workload"]
     paper = next((known[name] for known in provided("published") if name in known), None)
-    protocol = protocols().get(spec["protocol"])
-    if protocol is not None and protocol.tune and not spec["trials"]:
-        protocol = UNTUNED
+    rules = protocols().get(spec["protocol"])
+    flaws = race["workload"].get("flaws", rules.flaws if rules else ())
+    if rules is not None and rules.tune and not spec["trials"]:
+        rules, flaws = UNTUNED, UNTUNED.flaws
     final = [run for run in race["runs"] if run["stage"] == "final"]
     for row in ranking:
         row["unscored"] = row["values"].count(None) - row["diverged"] - row["failed"]
@@ -165,8 +166,8 @@ def _view(race: RaceData, folder: Path) -> dict[str, Any]:
         "compared": any(row["comparison"] for row in ranking),
         "anchor": f"race-{race['name']}",
         "paper": paper,
-        "words": protocol.words if protocol else "",
-        "flaws": protocol.flaws_of(name) if protocol else (),
+        "words": rules.words if rules else "",
+        "flaws": explain(flaws),
         "tuned": any(point["best"] is not None for one in sensitivities for point in one["points"]),
         "columns": sorted(
             {key for row in ranking for key in row["settings"]}, key=words.setting_order

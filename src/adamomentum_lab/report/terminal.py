@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adamomentum_lab import contenders
-from adamomentum_lab.protocols import OURS
+from adamomentum_lab.rules import OURS
 from adamomentum_lab.space import Settings
 from adamomentum_lab.words import count_noun, number, setting_order
 

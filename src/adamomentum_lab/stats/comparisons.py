@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from adamomentum_lab.protocols import OURS
+from adamomentum_lab.rules import OURS
 from adamomentum_lab.stats.distributions import (
     find_zero,
     log_gamma_step,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.protocols import at_scale
+from adamomentum_lab.rules import at_scale
 from adamomentum_lab.schedules import Moment, Schedule
 from adamomentum_lab.selection import EpochRecord, select_epoch
 from adamomentum_lab.training.checkpoints import Checkpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from adamomentum_lab.protocols import at_scale
+from adamomentum_lab.rules import at_scale
 from adamomentum_paper.landscape.solutions import Problem
 
 CLAIM = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
 from adamomentum_paper.data.cifar10 import MEAN, STD, cifar10
 from adamomentum_paper.losses import smoothed_cross_entropy
+from adamomentum_paper.rules import AS_RUN
 from adamomentum_paper.workloads._images import Images, channels_last, hold_out
 
 # The paper's appendix, tuned values for CNNs: the same for every adaptive method.
@@ -30,7 +32,7 @@ PAPER: Stated = {
     "adamomentum": _COUPLED,
 }
 # In the authors' scripts Adam alone runs without weight decay.
-AS_RUN: Stated = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
+_AS_RUN: Stated = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
 
 # Images used at each scale: training (validation included), of which validation, test.
 _IMAGES = {"smoke": (320, 64, 64), "mini": (10_000, 1_000, 2_000), "full": (50_000, 5_000, 10_000)}
@@ -52,7 +54,8 @@ class CIFAR10(Images):
     target_at_full = 93.0  # the paper's lowest is 93.29
     schedule = Step()
     smoothing: ClassVar[float] = 0.1
-    settings = {"paper": PAPER, "as-run": AS_RUN}
+    settings = {"paper": PAPER, "as-run": _AS_RUN}
+    rules = {"as-run": replace(AS_RUN, flaws=("Adam without decay",))}
 
     def data(self) -> Data:
         """Bytes; they become floats batch by batch, on the device."""

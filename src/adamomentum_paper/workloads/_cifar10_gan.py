@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from adamomentum_lab.adversarial import Networks
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.rules import Scale
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data.cifar10 import cifar10
 from adamomentum_paper.workloads._gan import GAN

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adamomentum_lab.adversarial import Adversarial
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.rules import Scale
 from adamomentum_lab.source import Split, Tensors
 from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.workload import Data

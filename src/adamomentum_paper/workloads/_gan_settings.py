@@ -1,8 +1,11 @@
-"""Settings of GANs by protocol: the paper's, and what the authors ran."""
+"""Settings and rules of GANs by protocol: the paper's, and what the authors ran."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from adamomentum_lab.space import Settings, Stated, Value
+from adamomentum_paper.rules import AS_RUN
 
 # The paper's appendix; its table is BigGAN's, and it states none other.
 _ADAPTIVE: Settings = {"lr": 2e-4, "betas": (0.5, 0.999), "eps": 1e-8, "weight_decay": 0.0}
@@ -18,6 +21,7 @@ PAPER: Stated = {
 }
 # Where the fair protocol starts from: no default of an optimizer was made for GANs.
 FAIR: Stated = {"*": _ADAPTIVE, **PAPER}
+RECTIFIED = replace(AS_RUN, flaws=("rectified",))
 
 
 def settings_of(adam: float, adabelief: float, **ours: Value) -> dict[str, Stated]:

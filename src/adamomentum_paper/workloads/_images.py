@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.rules import Scale
 from adamomentum_lab.source import Split
 from adamomentum_lab.workload import Classification, Data
 from adamomentum_paper.data.augmentation import normalise

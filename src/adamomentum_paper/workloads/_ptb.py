@@ -16,6 +16,7 @@ from adamomentum_lab.space import Stated, Value
 from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.penn_treebank import penn_treebank
 from adamomentum_paper.models.lstm import LSTMLanguageModel, State
+from adamomentum_paper.rules import AS_RUN
 
 BPTT = 70  # words of a sequence, on average
 ALPHA, BETA = 2.0, 1.0  # activation and temporal regularisation
@@ -69,6 +70,8 @@ class PennTreebank(Workload):
     clip = 0.25
     schedule = Step(at=(0.5, 0.725), factor=0.1)
     grid = "lstm"
+    rules = {"as-run": replace(AS_RUN, flaws=("frozen matrices", "decay of PTB"))}
+    trains_on_validation = False
     layers: ClassVar[int]
 
     def schedule_of(self, optimizer: str) -> Schedule:
@@ -98,11 +101,6 @@ class PennTreebank(Workload):
         if part is not None:
             train, validation, test = train[:part], validation[: part // 8], test[: part // 8]
         return Data((train,), (validation,), (test,))
-
-    def splits(self) -> Data:
-        """Validation text is never trained on."""
-        data = self.data()
-        return data if self.selection == "validation" else replace(data, validation=None)
 
     def model(self) -> nn.Module:
         """Wide as the scale has it; as run, with frozen recurrent matrices."""

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from adamomentum_lab.protocols import Selection
 from adamomentum_lab.schedules import InverseSqrt, Schedule
 from adamomentum_lab.space import Settings, Stated
 from adamomentum_lab.training.feed import in_order
@@ -21,6 +20,7 @@ from adamomentum_lab.workload import Data, Workload
 from adamomentum_paper.data.parallel import END, PAD, Corpus, Pairs
 from adamomentum_paper.models.beam_search import beam_search
 from adamomentum_paper.models.transformer import Cache, Shape, Transformer
+from adamomentum_paper.rules import AS_RUN
 
 _DECAY = {"weight_decay": 1e-4}
 _ADAM: Settings = {"lr": 1.5e-3, "betas": (0.9, 0.98), "eps": 1e-8, **_DECAY}
@@ -36,7 +36,7 @@ PAPER: Stated = {
 }
 # In the authors' scripts the last two are rectified.
 _RECTIFIED = {name: {**PAPER[name], "rectify": True} for name in ("adabelief", "adamomentum")}
-AS_RUN: Stated = {**PAPER, **_RECTIFIED}
+_AS_RUN: Stated = {**PAPER, **_RECTIFIED}
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,10 @@ class Translation(Workload):
     averaged = 5
     schedule = InverseSqrt()
     grid = "transformer"
-    settings = {"paper": PAPER, "as-run": AS_RUN}
+    # As run too the last epoch: what is reported is the mean of the last five.
+    rules = {"as-run": replace(AS_RUN, select="last")}
+    trains_on_validation = False  # it is official
+    settings = {"paper": PAPER, "as-run": _AS_RUN}
     smoothing: ClassVar[float] = 0.1
     beam: ClassVar[int] = 5
     length_penalty: ClassVar[float] = 1.0
@@ -85,11 +88,6 @@ class Translation(Workload):
         "mini": Shape(2, 128, 256, 4, 0.1, 0.0, 0.0),
         "full": Shape(),
     }
-
-    @property
-    def selection(self) -> Selection:
-        """As run too the last epoch: what is reported is the mean of the last five."""
-        return "validation" if self.protocol == "fair" else "last"
 
     @property
     def figures(self) -> Mapping[str, Figure]:
@@ -113,11 +111,6 @@ class Translation(Workload):
             for text in (corpus.train, corpus.validation, corpus.test)
         )
         return Data(train, validation, test)
-
-    def splits(self) -> Data:
-        """Validation is official, and never trained on: without `fair` it is not used."""
-        data = self.data()
-        return data if self.selection == "validation" else replace(data, validation=None)
 
     def model(self) -> nn.Module:
         """The Transformer of the scale."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import nn
 
-from adamomentum_lab.protocols import Scale
+from adamomentum_lab.rules import Scale
 from adamomentum_paper.models.biggan import BigGANGenerator
 from adamomentum_paper.models.gan_blocks import ProjectionDiscriminator
 from adamomentum_paper.workloads._cifar10_gan import CIFAR10GAN
-from adamomentum_paper.workloads._gan_settings import settings_of
+from adamomentum_paper.workloads._gan_settings import RECTIFIED, settings_of
 
 # Width 96 at full: four times that in G, twice in D (Brock et al., 2019, for 32x32).
 _WIDTHS = {"smoke": (8, 8), "mini": (32, 32), "full": (384, 192)}
@@ -24,6 +24,7 @@ class CIFAR10BigGAN(CIFAR10GAN):
     d_updates = 5
     latent = 80
     consistency = 10.0
+    rules = {"as-run": RECTIFIED}
     settings = settings_of(adam=1e-16, adabelief=1e-16, rectify=True)
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:

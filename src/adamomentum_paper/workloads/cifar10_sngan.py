@@ -7,7 +7,7 @@ from torch import nn
 from adamomentum_paper.models.gan_blocks import ProjectionDiscriminator
 from adamomentum_paper.models.sngan import SNGANGenerator
 from adamomentum_paper.workloads._cifar10_gan import CIFAR10GAN
-from adamomentum_paper.workloads._gan_settings import settings_of
+from adamomentum_paper.workloads._gan_settings import RECTIFIED, settings_of
 
 _WIDTHS = {"smoke": (8, 8), "mini": (32, 16), "full": (256, 128)}  # of G and D
 
@@ -20,6 +20,7 @@ class CIFAR10SNGAN(CIFAR10GAN):
     epochs = {"smoke": 2, "mini": 8, "full": 50}
     steps = {"smoke": 3, "mini": 100, "full": 2_000}
     d_updates = 5
+    rules = {"as-run": RECTIFIED}
     settings = settings_of(adam=1e-6, adabelief=1e-12, rectify=True)
 
     def generator(self) -> nn.Module:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from adamomentum_lab.protocols import Selection
 from adamomentum_lab.schedules import Cosine, Schedule
 from adamomentum_lab.source import Source
 from adamomentum_lab.workload import Data
@@ -17,6 +17,7 @@ from adamomentum_paper.data.images import Files
 from adamomentum_paper.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.models.resnet import resnet
+from adamomentum_paper.rules import AS_RUN
 from adamomentum_paper.workloads._images import (
     Images,
     channels_last,
@@ -44,15 +45,11 @@ class ImageNetResNet18(Images):
     target_at_full = 64.0  # the paper's lowest is 64.99
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
     settings = {"paper": _SETTINGS, "as-run": _SETTINGS}
+    rules = {"as-run": replace(AS_RUN, select="last")}  # of ImageNet the scripts do not tell
 
     def schedule_of(self, optimizer: str) -> Schedule:
         """To 1e-4 from SGDM's 0.1, to 5e-6 from the others' 1e-3; in these parts from any lr."""
         return Cosine(final=1e-3 if optimizer == "sgdm" else 5e-3)
-
-    @property
-    def selection(self) -> Selection:
-        """As run too, the last epoch: of ImageNet the scripts do not tell."""
-        return "validation" if self.protocol == "fair" else "last"
 
     @property
     def caveats(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from adamomentum_paper.data.bpe import LearntBPE, Merges, PublishedBPE
 from adamomentum_paper.data.iwslt14 import detokenised, iwslt14, merges, only_whole
@@ -21,6 +22,8 @@ _FIGURES = {
 class IWSLT14Transformer(Translation):
     """The paper's Transformer on IWSLT'14, 55 epochs; BLEU on tokenised lower-case text. At mini
     NOT IWSLT'14 but 24,286 sentence pairs of Tatoeba, 2+2 layers of width 128, 8 epochs."""
+
+    rules = {"as-run": replace(Translation.rules["as-run"], flaws=("rectified",))}
 
     @property
     def figures(self) -> Mapping[str, Figure]:

@@ -70,6 +70,23 @@ def test_what_was_not_tuned_is_not_called_tuned(tmp_path):
     assert "was tuned with the same number of runs" in made(tmp_path / "tuned").read_text()
 
 
+def test_flaws_of_the_rules_are_explained(tmp_path):
+    raced(tmp_path, problem(tmp_path), trials=3)
+    luck = "the luck of tuning, which happened once, is not in them."
+    assert luck in made(tmp_path).read_text()
+    file = next(tmp_path.glob("races/*/race.json"))
+    race = json.loads(file.read_text())
+    race["workload"]["flaws"] = ["frozen matrices", "Words of a workload."]
+    file.write_text(json.dumps(race))
+    text = made(tmp_path).read_text()
+    assert "The recurrent matrices stay at their initial values." in text
+    assert "Words of a workload." in text
+    assert luck not in text
+    del race["workload"]["flaws"]  # as in records of version 0.1
+    file.write_text(json.dumps(race))
+    assert luck in made(tmp_path).read_text()
+
+
 def test_trials_keep_their_test_scores_to_themselves(tmp_path):
     raced(tmp_path, problem(tmp_path))
     runs = data_of(made(tmp_path))["races"][0]["runs"]
