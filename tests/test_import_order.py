@@ -6,7 +6,6 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 ORDER = """
 adamomentum.rule
-adamomentum._traced
 adamomentum.optax adamomentum.keras
 adamomentum.torch
 adamomentum

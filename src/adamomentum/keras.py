@@ -22,7 +22,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from adamomentum import _traced, rule
+from adamomentum import rule
 
 __all__ = ["AdaMomentum"]
 
@@ -147,21 +147,39 @@ class AdaMomentum(keras.optimizers.Optimizer):
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Update one variable and its moments."""
-        i = self._get_variable_index(variable)
-        dtype = _wide(variable)
-        direction, m, v, v_max = rule.direction(
-            ops.cast(gradient, dtype),
-            ops.convert_to_tensor(self._m[i]),
-            ops.convert_to_tensor(self._v[i]),
+        self._update(gradient, variable, learning_rate, self._scalars(_wide(variable)))
+
+    def _backend_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+        scalars = {dtype: self._scalars(dtype) for dtype in set(map(_wide, variables))}
+        for gradient, variable in zip(grads, variables, strict=True):
+            self._update(gradient, variable, learning_rate, scalars[_wide(variable)])
+
+    def _scalars(self, dtype: str) -> rule.Scalars:
+        """Those of the coming step, for moments of this dtype."""
+        found: rule.Scalars = rule.scalars(
             ops.cast(self.iterations + 1, dtype),
             beta1=self.beta_1,
             beta2=self.beta_2,
             eps=self.epsilon,
-            v_max=ops.convert_to_tensor(self._v_max[i]) if self.amsgrad else None,
             nesterov=self.nesterov,
             rectify=self.rectify,
             debias_momentum=self.debias_momentum,
-            corrections=_traced.corrections(ops, dtype),
+            xp=ops,
+        )
+        return found
+
+    def _update(
+        self, gradient: Any, variable: Any, learning_rate: Any, scalars: rule.Scalars
+    ) -> None:
+        i = self._get_variable_index(variable)
+        dtype = _wide(variable)
+        direction, m, v, v_max = rule.direction(
+            ops,
+            ops.cast(gradient, dtype),
+            ops.convert_to_tensor(self._m[i]),
+            ops.convert_to_tensor(self._v[i]),
+            scalars,
+            ops.convert_to_tensor(self._v_max[i]) if self.amsgrad else None,
         )
         self.assign(self._m[i], m)
         self.assign(self._v[i], v)

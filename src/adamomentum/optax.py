@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from numbers import Real
@@ -20,7 +21,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from adamomentum import _traced, rule
+from adamomentum import rule
 
 __all__ = ["ScaleByAdaMomentumState", "adamomentum", "scale_by_adamomentum"]
 
@@ -87,6 +88,13 @@ def scale_by_adamomentum(
         del params
         count = optax.safe_increment(state.count)
 
+        @functools.cache
+        def scalars(dtype: Any) -> Any:
+            b1, b2, eps = (x if isinstance(x, float) else x.astype(dtype) for x in betas_eps)
+            options = {"nesterov": nesterov, "rectify": rectify, "debias_momentum": debias_momentum}
+            t = count.astype(dtype)
+            return rule.scalars(t, beta1=b1, beta2=b2, eps=eps, **options, xp=jnp)
+
         def step(g: Any, m: Any, v: Any, v_max: Any) -> tuple[Any, ...]:
             if jnp.iscomplexobj(v):
                 # Pairs of reals, as in PyTorch.
@@ -97,20 +105,8 @@ def scale_by_adamomentum(
                     for x, y in zip(real, imag, strict=True)
                 )
             dtype = v.dtype
-            beta1, beta2, plus = (x if isinstance(x, float) else x.astype(dtype) for x in betas_eps)
             d, new_m, v, v_max = rule.direction(
-                jnp.asarray(g, dtype),
-                m.astype(dtype),
-                v,
-                count.astype(dtype),
-                beta1=beta1,
-                beta2=beta2,
-                eps=plus,
-                v_max=v_max,
-                nesterov=nesterov,
-                rectify=rectify,
-                debias_momentum=debias_momentum,
-                corrections=_traced.corrections(jnp, str(dtype)),
+                jnp, jnp.asarray(g, dtype), m.astype(dtype), v, scalars(dtype), v_max
             )
             return d, new_m.astype(m.dtype), v, v_max
 

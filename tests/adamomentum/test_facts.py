@@ -14,7 +14,7 @@ def directions(gradients, **options):
     """The direction of every step, for gradients of shape (steps, ...)."""
     m = v = np.zeros_like(gradients[0])
     for t, g in enumerate(gradients, 1):
-        d, m, v, _ = rule.direction(g, m, v, t, **options)
+        d, m, v, _ = rule.direction(np, g, m, v, rule.scalars(t, **options))
         yield d, m, v
 
 

@@ -57,7 +57,7 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
     if coupled:
         torch._foreach_add_(ms, params, alpha=coupled * (1 - beta1))
 
-    ks = torch._foreach_div(ms, weights.correction1) if group["debias_momentum"] else ms
+    ks = torch._foreach_mul(ms, weights.k) if group["debias_momentum"] else ms
     torch._foreach_mul_(vs, beta2)
     torch._foreach_addcmul_(vs, ks, ks, 1 - beta2)
     torch._foreach_add_(vs, eps)

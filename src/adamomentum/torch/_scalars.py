@@ -20,7 +20,7 @@ PerTensor: TypeAlias = Any
 class Scalars(NamedTuple):
     """The scalars of one step; a and b carry -lr."""
 
-    correction1: PerTensor
+    k: PerTensor
     a: PerTensor
     b: PerTensor  # only with nesterov
     scale: PerTensor
@@ -39,13 +39,25 @@ def scalars_of(ts: list[Tensor], group: dict[str, Any]) -> Scalars:
 
 def scalars_at(t: Any, group: dict[str, Any]) -> Scalars:
     """The scalars at step t, a number or a tensor of several."""
-    lr, (beta1, beta2) = scalar(group["lr"]), group["betas"]
-    correction1, correction2 = rule.remaining(beta1, t), rule.remaining(beta2, t)
-    if group["nesterov"]:
-        a, b = -lr * beta1 / rule.remaining(beta1, t + 1), -lr * (1 - beta1) / correction1
-    else:
-        a, b = -lr / correction1, 0.0
-    if group["rectify"]:
-        on, r = rule.rectification(beta2, t)
-        return Scalars(correction1, a, b, on / (r * correction2**0.5), 1 - on)
-    return Scalars(correction1, a, b, correction2**-0.5, 0.0)
+    lr = scalar(group["lr"])
+    found = rule_scalars(t, group)
+    k = 1.0 if found.k is None else found.k
+    b = 0.0 if found.b is None else -lr * found.b
+    shift = (found.scale == 0) * 1.0 if group["rectify"] else 0.0
+    return Scalars(k, -lr * found.a, b, found.scale, shift)
+
+
+def rule_scalars(t: Any, group: dict[str, Any]) -> rule.Scalars:
+    """The scalars of rule.py at step t."""
+    beta1, beta2 = map(scalar, group["betas"])
+    found: rule.Scalars = rule.scalars(
+        t,
+        beta1=beta1,
+        beta2=beta2,
+        eps=group["eps"],
+        nesterov=group["nesterov"],
+        rectify=group["rectify"],
+        debias_momentum=group["debias_momentum"],
+        xp=torch,
+    )
+    return found

@@ -9,6 +9,7 @@ import torch
 
 from adamomentum import rule
 from adamomentum.torch._rounding import Stream, store
+from adamomentum.torch._scalars import rule_scalars
 from adamomentum.torch._slot import Slot, in_graph, precise, scalar
 
 
@@ -21,7 +22,6 @@ def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
 
 def _update_one(slot: Slot, group: dict[str, Any]) -> None:
     lr, decay = scalar(group["lr"]), group["weight_decay"]
-    beta1, beta2 = map(scalar, group["betas"])
     wide = torch.promote_types(torch.promote_types(slot.param.dtype, slot.m.dtype), torch.float32)
 
     param, m, v = slot.param.to(wide), slot.m.to(wide), slot.v.to(wide)
@@ -36,19 +36,8 @@ def _update_one(slot: Slot, group: dict[str, Any]) -> None:
         g = -g
     if decay and not group["decoupled_weight_decay"]:
         g = g + decay * param
-    direction, m, v, v_max = rule.direction(
-        g,
-        m,
-        v,
-        precise(slot.t) if in_graph(group) else float(slot.t),
-        beta1=beta1,
-        beta2=beta2,
-        eps=group["eps"],
-        v_max=v_max,
-        nesterov=group["nesterov"],
-        rectify=group["rectify"],
-        debias_momentum=group["debias_momentum"],
-    )
+    t = precise(slot.t) if in_graph(group) else float(slot.t)
+    direction, m, v, v_max = rule.direction(torch, g, m, v, rule_scalars(t, group), v_max)
     if decay and group["decoupled_weight_decay"]:
         param = param * (1 - lr * decay)
     param = param - lr * direction

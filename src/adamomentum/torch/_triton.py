@@ -108,7 +108,6 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
         AMSGRAD=group["amsgrad"],
         NESTEROV=group["nesterov"],
         RECTIFY=group["rectify"],
-        DEBIAS=group["debias_momentum"],
         STOCHASTIC=group["stochastic_rounding"],
         BLOCK=BLOCK,
     )
@@ -162,7 +161,6 @@ def _kernel(
     AMSGRAD: tl.constexpr,
     NESTEROV: tl.constexpr,
     RECTIFY: tl.constexpr,
-    DEBIAS: tl.constexpr,
     STOCHASTIC: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -185,7 +183,7 @@ def _kernel(
     beta2 = tl.load(row + 5)
     weight2 = tl.load(row + 6)
     eps = tl.load(row + 7)
-    correction1 = tl.load(row + 8)
+    k = tl.load(row + 8)
     a = tl.load(row + 9)
     b = tl.load(row + 10)
     scale = tl.load(row + 11)
@@ -197,8 +195,8 @@ def _kernel(
     if COUPLED:
         g += decay * param
     m = beta1 * tl.load(m_at, mask=mask, other=0.0).to(REAL) + weight1 * g
-    k = m / correction1 if DEBIAS else m
-    v = beta2 * tl.load(v_at, mask=mask, other=0.0).to(REAL) + weight2 * (k * k) + eps
+    mk = k * m
+    v = beta2 * tl.load(v_at, mask=mask, other=0.0).to(REAL) + weight2 * (mk * mk) + eps
     most = v
     if AMSGRAD:
         v_max_at = tl.load(at + 4).to(tl.pointer_type(STATE)) + position

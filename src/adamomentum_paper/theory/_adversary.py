@@ -102,10 +102,10 @@ def _play(gradients: Array, *, amsgrad: bool) -> dict[str, Array]:
     points, used = np.zeros((2, *gradients.shape))
     for t, g in enumerate(gradients, 1):
         points[t - 1] = theta
-        direction, m, v, v_max = rule.direction(
-            g, m, v, t, beta1=beta1 * decay**t, beta2=beta2, eps=EPS, v_max=v_max,
-            bias_correction=False,
-        )  # fmt: skip
+        scalars = rule.scalars(
+            t, beta1=beta1 * decay**t, beta2=beta2, eps=EPS, bias_correction=False
+        )
+        direction, m, v, v_max = rule.direction(np, g, m, v, scalars, v_max)
         theta = np.clip(theta - alpha / t**0.5 * direction, -1, 1)
         used[t - 1] = v if v_max is None else v_max
     weighted = used * np.arange(1, len(used) + 1)[:, None]

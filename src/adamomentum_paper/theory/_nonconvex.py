@@ -93,9 +93,8 @@ def compute(size: Size, tick: Tick) -> Numbers:
             tick(t / steps)
         g = exact + np.where(random.random((many, DIMENSION)) < 0.5, NOISE, -NOISE)
         beta1 = np.where(constant, 0.9, 1 - (t + 1) ** -0.5)
-        direction, m, v, _ = rule.direction(
-            g, m, v, t + 1, beta1=beta1, beta2=beta2, eps=eps, bias_correction=False
-        )
+        scalars = rule.scalars(t + 1, beta1=beta1, beta2=beta2, eps=eps, bias_correction=False)
+        direction, m, v, _ = rule.direction(np, g, m, v, scalars)
         theta = theta - alpha / (t + 1) ** 0.5 * direction
         if t in ends:
             roots.append(np.sqrt(v).mean((-1, -2)).tolist())
@@ -134,9 +133,10 @@ def _short(*, printed: bool) -> Numbers:
 
 def _quiet_step(g: Any, m: Any, v: Any, t: int) -> Any:
     """The direction of step t, and the averages after it."""
-    return rule.direction(
-        g, m, v, t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps, bias_correction=False
-    )[:3]
+    scalars = rule.scalars(
+        t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps, bias_correction=False
+    )
+    return rule.direction(np, g, m, v, scalars)[:3]
 
 
 def _constant_gradient(steps: int) -> float:

@@ -197,10 +197,12 @@ class Play:
         loss, g = self._stream.at(t, self.theta)
         beta1 = self._beta1 * self._decays**t
         self.low, self.high = np.minimum(self.low, self.theta), np.maximum(self.high, self.theta)
+        scalars = rule.scalars(
+            t, beta1=beta1, beta2=self.beta2, eps=self.eps, bias_correction=False
+        )
         direction, self.m, self.v, self.v_max = rule.direction(
-            g, self.m, self.v, t, beta1=beta1, beta2=self.beta2, eps=self.eps, v_max=self.v_max,
-            bias_correction=False,
-        )  # fmt: skip
+            np, g, self.m, self.v, scalars, self.v_max
+        )
         self.theta = self.theta - self._alphas / t**0.5 * direction
         used, m2 = self.used, self.m * self.m
         root = np.sqrt(t * used)

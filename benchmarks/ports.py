@@ -1,0 +1,120 @@
+"""The step of each port beside its host's own Adam: Optax, Keras on JAX, Keras on torch.
+
+30 million float32 parameters in the shapes of a Transformer, on two threads. The two optimizers
+take turns, and the ratio is that of their fastest steps: the machine's other work only adds.
+
+    python benchmarks/ports.py
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+THREADS = 2
+REPEATS = 15
+WIDTH = 512
+LAYER = [(WIDTH, WIDTH)] * 4 + [(WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
+SHAPES = [(20_000, WIDTH)] + 6 * (LAYER + [(WIDTH,)] * 9)
+OPTIONS = [{}, {"amsgrad": True}, {"weight_decay": 1e-2}]
+
+
+def optax_steps(options):
+    """A function that takes one step, for ours and for Adam."""
+    import jax
+    import optax
+
+    from adamomentum.optax import adamomentum
+
+    own = dict(options)
+    if own.pop("amsgrad", False):
+        host = optax.amsgrad(1e-3, **own)
+    else:
+        host = optax.adamw(1e-3, **own) if own else optax.adam(1e-3)
+    for optimizer in (adamomentum(1e-3, **options), host):
+        params = {str(i): jax.numpy.ones(shape) for i, shape in enumerate(SHAPES)}
+        grads = jax.tree.map(lambda x: 0.1 * x, params)
+
+        def update(params, state, grads, optimizer=optimizer):
+            updates, state = optimizer.update(grads, state, params)
+            return optax.apply_updates(params, updates), state
+
+        yield in_place(update, params, optimizer.init(params), grads)
+
+
+def in_place(update, params, state, grads):
+    """A compiled step that reuses the memory of its arguments: they stand in the results' order."""
+    import jax
+
+    jitted = jax.jit(update, donate_argnums=(0, 1))
+    carry = [params, state]
+
+    def step():
+        carry[:] = jitted(*carry, grads)
+        jax.block_until_ready(carry)
+
+    return step
+
+
+def keras_steps(options):
+    import keras
+
+    from adamomentum.keras import AdaMomentum
+
+    for kind in (
+        AdaMomentum,
+        keras.optimizers.AdamW if "weight_decay" in options else keras.optimizers.Adam,
+    ):
+        optimizer = kind(1e-3, **options)
+        variables = [keras.Variable(keras.ops.ones(shape)) for shape in SHAPES]
+        grads = [keras.ops.full(shape, 0.1) for shape in SHAPES]
+        optimizer.build(variables)
+        if keras.backend.backend() == "torch":
+            yield lambda optimizer=optimizer, grads=grads: optimizer.apply(grads)
+            continue
+
+        def update(params, state, grads, optimizer=optimizer):
+            return optimizer.stateless_apply(state, grads, params)
+
+        values = [[v.value for v in each] for each in (variables, optimizer.variables)]
+        yield in_place(update, *values, grads)
+
+
+PORTS = {
+    "optax": (optax_steps, "jax"),
+    "keras on jax": (keras_steps, "jax"),
+    "keras on torch": (keras_steps, "torch"),
+}
+
+
+def measure(port):
+    """Print a row for each choice of options."""
+    for options in OPTIONS:
+        steps = list(PORTS[port][0](options))
+        seconds = [[], []]
+        for repeat in range(REPEATS + 2):
+            for step, times in zip(steps, seconds, strict=True):
+                start = time.process_time()
+                step()
+                if repeat > 1:
+                    times.append(time.process_time() - start)
+        ours, host = (min(times) * 1e3 for times in seconds)
+        name = ", ".join(options) or "plain"
+        print(f"{port:16}{name:14}{ours:9.1f}{host:9.1f}{ours / host:8.2f}", flush=True)
+
+
+def main():
+    if len(sys.argv) > 1:
+        return measure(sys.argv[1])
+    print(f"{'port':16}{'options':14}{'ours, ms':>9}{'Adam, ms':>9}{'ratio':>8}", flush=True)
+    for port, (_, backend) in PORTS.items():
+        environment = {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": str(THREADS)}
+        environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=true"
+        done = subprocess.run([sys.executable, __file__, port], env={**os.environ, **environment})
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
