@@ -8,6 +8,17 @@ import itertools
 import torch
 from torch import Tensor, nn
 
+from adamomentum_lab.space import DECADES_OF_LR, Space
+
+SPACES: dict[str, Space] = {
+    "*": {
+        "lr": DECADES_OF_LR,
+        "weight_decay": (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2),
+        "eps": tuple(float(f"1e-{n}") for n in range(5, 17)),
+    }
+}
+"""What is searched on the digits."""
+
 
 def digits() -> list[tuple[Tensor, Tensor]]:
     """Training (897), validation (300) and test (600) images, each with its labels.

@@ -31,8 +31,9 @@ class Plugin:
     flaws: str = ""
     """Reference to a mapping of the flaws that these rules name to sentences."""
     grids: str = ""
-    """Reference to a function (contender, grid or None, settings to tune) -> search space. Of
-    several plugins, the first that has one is asked."""
+    """Reference to a function (contender, grid, settings to tune) -> search space. Where a workload
+    names no grid, it is None: then only values of the settings to tune are asked for. Of several
+    plugins, the first that has such a function is asked."""
     effects: str = ""
     """Reference to a function (rows, workload, tuned) -> what single changes did."""
     published: str = ""

@@ -17,7 +17,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, Rules, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
 from adamomentum_lab.source import Source, count_examples, describe, join, to_device, wrap
-from adamomentum_lab.space import Stated
+from adamomentum_lab.space import Space, Stated
 from adamomentum_lab.training.feed import in_order
 
 
@@ -63,8 +63,12 @@ class Workload(ABC):
     """Largest norm of all gradients together."""
     averaged: ClassVar[int] = 1
     """What is evaluated is the mean of the weights after the last so many epochs."""
+    spaces: ClassVar[Mapping[str, Space]] = {}
+    """The values that are searched for each optimizer; under the name "*", for every optimizer that
+    has the setting. A single value is held fixed."""
     grid: ClassVar[str | None] = None
-    """Which search grid of a plugin applies; None takes the plugin's own choice."""
+    """The search grid of a plugin, for optimizers that `spaces` has no values for. Without one,
+    each optimizer has a space of its own."""
     rules: ClassVar[Mapping[str, Rules]] = {}
     """Under each protocol that has others on this workload, its rules."""
     trains_on_validation: ClassVar[bool] = True
@@ -209,6 +213,14 @@ def _is_count_at_each_scale(value: object) -> bool:
     )
 
 
+def _are_spaces(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(space, Mapping)
+        and all(isinstance(values, (tuple, list)) and values for values in space.values())
+        for space in value.values()
+    )
+
+
 Check = tuple[Callable[[Any], bool], str]
 _COUNT: Check = (_is_count, "a whole number from 1 on")
 _LENGTH: Check = (
@@ -232,6 +244,7 @@ VALUES: Mapping[str, Check] = {
         lambda value: value is None or (_is_number(value) and value > 0),
         "a number above 0, or None for no clipping",
     ),
+    "spaces": (_are_spaces, "values by optimizer and setting, as {'*': {'lr': (0.1, 0.01)}}"),
     "rules": (
         lambda value: (
             isinstance(value, Mapping) and all(isinstance(own, Rules) for own in value.values())

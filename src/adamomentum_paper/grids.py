@@ -13,9 +13,6 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.space import TUNABLE, Space, Value
 
-DEFAULT = "cnn"
-"""The grid of workloads that name none."""
-
 _DECADES_OF_LR = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 _DECADES_OF_EPS = tuple(float(f"1e-{n}") for n in range(5, 17))
 _DECAYS = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2)
@@ -70,11 +67,12 @@ GRIDS: dict[str, dict[str, Space]] = {
     },
 }
 
-# Values of a setting that is asked for where the grid of a workload holds it fixed or has none:
-# those of the paper's other grids.
+# Values of a setting that is asked for where the grid of a workload holds it fixed or has none, or
+# the workload has no grid: those of the paper's other grids.
 _ELSEWHERE: Space = {
     "lr": _DECADES_OF_LR,
     "weight_decay": _DECAYS,
+    "eps": _DECADES_OF_EPS,
     "momentum": _MOMENTA,
     # b1 as for the LSTM, then b2 as for the Transformer
     "betas": (*((beta1, 0.999) for beta1 in _MOMENTA), (0.9, 0.99), (0.9, 0.98)),
@@ -85,14 +83,14 @@ def space(contender: Contender, kind: str | None, tune: Collection[str] = ()) ->
     """The grid of a contender for a kind of workload, over the settings that it has.
 
     With `tune`, of these settings alone, and of those the paper holds fixed where they are not in
-    it. What the contender does not have is left out.
+    it. What the contender does not have is left out. Without a kind there is no grid, but values of
+    the settings to tune.
     """
-    kind = kind or DEFAULT
-    if kind not in GRIDS:
+    if kind is not None and kind not in GRIDS:
         raise LabError(unknown("grid", kind, GRIDS))
     # SGD with momentum divides by no root, so it has no eps.
     sgdm = "momentum" in contender.settings and "eps" not in contender.settings
-    grid = GRIDS[kind]["sgdm" if sgdm else "adaptive"]
+    grid = GRIDS[kind]["sgdm" if sgdm else "adaptive"] if kind else {}
     mine = {name: values for name, values in grid.items() if name in contender.settings}
     if not tune:
         return mine
@@ -105,10 +103,10 @@ def space(contender: Contender, kind: str | None, tune: Collection[str] = ()) ->
     return fixed | searched
 
 
-def _elsewhere(name: str, kind: str) -> tuple[Value, ...]:
+def _elsewhere(name: str, kind: str | None) -> tuple[Value, ...]:
     if name == "final_lr":
         # AdaBound ends as SGD with this lr (Luo et al. 2019), and the paper sets it
         # "matching SGDM": it is searched where SGDM's lr is.
-        rates = GRIDS[kind]["sgdm"]["lr"]
+        rates = GRIDS[kind]["sgdm"]["lr"] if kind else ()
         return rates if len(rates) > 1 else _DECADES_OF_LR
     return _ELSEWHERE[name]

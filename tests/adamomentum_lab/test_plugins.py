@@ -8,7 +8,8 @@ import pytest
 
 from adamomentum_lab import catalog, contenders, plugins, rules
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.search import grid_of, search_space
+from adamomentum_lab.problems.digits_mlp import DigitsMLP
+from adamomentum_lab.race.search import space_of
 from adamomentum_lab.space import DECADES_OF_LR
 
 ALONE = """
@@ -37,13 +38,12 @@ def test_the_lab_alone_has_its_own_problems_and_protocol(alone):
         rules.get("paper")
 
 
-def test_the_lab_alone_searches_decades_of_lr(alone):
+def test_the_lab_alone_searches_the_space_of_each_contender(alone):
+    mine = type("Mine", (DigitsMLP,), {"spaces": {}})
     for name in contenders.names():
-        contender = contenders.get(name)
-        assert search_space(contender, None) == {"lr": DECADES_OF_LR}
-        assert grid_of(contender, "a grid of nobody") == {"lr": DECADES_OF_LR}
-    with pytest.raises(LabError, match="no grid has values of eps"):
-        grid_of(contenders.get("adam"), None, ["lr", "eps"])
+        assert space_of(contenders.get(name), mine) == {"lr": DECADES_OF_LR}
+    with pytest.raises(LabError, match="there are no values of eps to search for adam"):
+        space_of(contenders.get("adam"), mine, ["lr", "eps"])
 
 
 def test_a_race_works_without_the_paper(tmp_path):

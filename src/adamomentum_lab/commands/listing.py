@@ -44,6 +44,7 @@ def list_(as_json: JsonOption = False) -> None:
                     "target": {scale: cls(scale).target for scale in SCALES},
                     "epochs": {scale: at_scale(cls.epochs, scale) for scale in SCALES},
                     "batch": {scale: cls(scale).batch for scale in SCALES},
+                    "spaces": cls.spaces,
                     "grid": cls.grid,
                     "settings": cls.settings,
                 }

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,12 +36,12 @@ def race(
     tune: Annotated[
         str,
         typer.Option(
-            help="Settings to search: some of lr,weight_decay,eps,betas,momentum,final_lr; "
-            "what the paper searched by default."
+            help="Settings to search, as lr,weight_decay; by default all that have values in the "
+            "search space of the workload or the optimizer."
         ),
     ] = "",
     search: Annotated[
-        str, typer.Option(help="grid: points of the paper's. random: between its ends.")
+        str, typer.Option(help="grid: the listed values. random: also between them.")
     ] = "grid",
     halving: Annotated[
         bool,
@@ -117,7 +118,7 @@ def race(
         scale=size,
         protocol=protocol,
         search=way,
-        tune=_settings_to_tune(tune, names),
+        tune=_settings_to_tune(tune, names, cls),
         halving=halving,
     )
     plan = make_plan(what, cls)
@@ -181,22 +182,26 @@ def _default_contenders(cls: type[Workload], protocol: str) -> list[str]:
     return [name for name in raced if not stated or contenders.get(name).settings_for(stated)]
 
 
-def _settings_to_tune(tune: str, optimizers: list[str]) -> tuple[str, ...]:
+def _settings_to_tune(tune: str, optimizers: Iterable[str], cls: type[Workload]) -> tuple[str, ...]:
     """The settings that shall be searched, in the one order."""
     from adamomentum_lab import contenders
     from adamomentum_lab.errors import unknown
+    from adamomentum_lab.race.search import space_of
     from adamomentum_lab.space import TUNABLE
 
     names = [name.replace("-", "_") for name in _split(tune)]
-    known = {name for one in optimizers for name in contenders.get(one).settings}
-    there = [name for name in TUNABLE if name in known]
+    if not names:
+        return ()
+    raced = [contenders.get(name) for name in optimizers]
+    known = dict.fromkeys([*TUNABLE, *(name for one in raced for name in space_of(one, cls))])
+    there = [name for name in known if any(name in one.settings for one in raced)]
     for name in names:
-        if name not in TUNABLE:
-            raise typer.BadParameter(unknown("setting to tune", name, TUNABLE))
+        if name not in known:
+            raise typer.BadParameter(unknown("setting to tune", name, known))
         if name not in there:
             none = f"none of these optimizers has a setting {name!r}"
             raise typer.BadParameter(f"{none}; there are {', '.join(there)}")
-    return tuple(name for name in TUNABLE if name in names)
+    return tuple(name for name in known if name in names)
 
 
 def _tensorboard(result: Result, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from adamomentum_lab.digits import digits, mlp
+from adamomentum_lab.digits import SPACES, digits, mlp
 from adamomentum_lab.schedules import Cosine
 from adamomentum_lab.workload import Classification, Data
 
@@ -16,6 +16,7 @@ class DigitsMLP(Classification):
     batch = 32
     schedule = Cosine()
     target = 97.0  # logistic regression on the pixels reaches 97.3 on these validation images
+    spaces = SPACES
 
     def data(self) -> Data:
         return Data(*digits())

@@ -37,7 +37,7 @@ class Race:
     protocol: str
     search: Search = "grid"
     tune: tuple[str, ...] = ()
-    """The settings that are searched; none stands for those the workload's grid searches."""
+    """The settings that are searched; none stands for all of the space."""
     halving: bool = False
 
     def spec(self, optimizer: str, settings: Settings, seed: int) -> Spec:
@@ -71,7 +71,7 @@ class Plan:
 
     race: Race
     starts: dict[str, Settings]
-    """What each contender starts from; in its trials, with what the grid holds fixed."""
+    """What each contender starts from; in its trials, with what the space holds fixed."""
     trials: dict[str, list[Settings]]
     """What is tried for each; fewer than the race's `trials` where there is no more to try."""
     spaces: dict[str, Space]
@@ -181,12 +181,13 @@ def base_settings(name: str, workload: type[Workload], protocol: str) -> Setting
 
 def make_plan(race: Race, cls: type[Workload]) -> Plan:
     """What the race will spend, and on what."""
+    contenders.check_names(name for name in cls.spaces if name != "*")
     starts, trials, spaces = {}, {}, {}
     for name in race.optimizers:
-        which = contenders.get(name), cls.grid
         starts[name] = base_settings(name, cls, race.protocol)
-        trials[name] = search.trials(*which, starts[name], race.trials, race.search, race.tune)
-        spaces[name] = search.search_space(*which, race.tune)
+        space = search.space_of(contenders.get(name), cls, race.tune)
+        trials[name] = search.trials(starts[name], space, race.trials, race.search)
+        spaces[name] = search.choices(space)
     epochs = at_scale(cls.epochs, race.scale)
     rungs = search.rungs(race.trials, epochs, race.halving)
     return Plan(race, starts, trials, spaces, rungs, epochs)

@@ -13,7 +13,7 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.plugins import provided
 from adamomentum_lab.selection import Trained, reported_epoch, trial_score
-from adamomentum_lab.space import DECADES_OF_LR, LOGARITHMIC, TUNABLE, Settings, Space, Value, ends
+from adamomentum_lab.space import LOGARITHMIC, TUNABLE, Settings, Space, Value, ends
 
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
@@ -67,51 +67,84 @@ def select_winner(tried: Mapping[int, Trained], workload: Workload) -> int:
     return min(tried, key=key)
 
 
-def grid_of(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
-    """The values of each setting on a grid, which a plugin brings. A single value is held fixed."""
-    if spaces := provided("grids"):
-        found: Space = spaces[0](contender, grid, tune)
-        return found
-    if unknown := [name for name in tune if name != "lr"]:
-        raise LabError(f"no grid has values of {unknown[0]}; --tune lr is searched.")
-    return {"lr": DECADES_OF_LR} if "lr" in contender.settings else {}
+def space_of(contender: Contender, workload: type[Workload], tune: Collection[str] = ()) -> Space:
+    """The values of each setting of a contender on a workload; single values are held fixed.
+
+    They are those of the workload's `spaces`; else of its `grid`, which a plugin brings; else the
+    contender's own. With `tune`, only these settings are searched. What the contender does not
+    have is left out.
+    """
+    common, named = workload.spaces.get("*", {}), workload.spaces.get(contender.name, {})
+    contender.check(named)
+    own: Space = {name: common[name] for name in contender.settings if name in common}
+    own = {**own, **named}
+    if not own and workload.grid is not None:
+        return _ask_plugins(contender, workload.grid, tune)
+    own = {name: tuple(values) for name, values in (own or contender.space).items()}
+    if not tune:
+        return own
+    fixed = {name: values for name, values in own.items() if len(values) == 1}
+    searched = {
+        name: own[name] if len(own.get(name, ())) > 1 else _other_values(name, contender, own)
+        for name in tune
+        if name in contender.settings
+    }
+    return {**fixed, **searched}
 
 
-def search_space(contender: Contender, grid: str | None, tune: Collection[str] = ()) -> Space:
-    """What is searched for a contender, with the values of the grid; two or more of each."""
-    values = grid_of(contender, grid, tune)
-    return {name: values[name] for name in TUNABLE if len(values.get(name, ())) > 1}
+def _ask_plugins(contender: Contender, grid: str | None, tune: Collection[str]) -> Space:
+    """What the first plugin that has grids says."""
+    plugins = provided("grids")
+    if not plugins and grid is not None:
+        raise LabError(f"there is no grid {grid!r}: no plugin that brings grids is installed.")
+    found: Space = plugins[0](contender, grid, tune) if plugins else {}
+    return found
 
 
-def trials(
-    contender: Contender,
-    grid: str | None,
-    base: Settings,
-    count: int,
-    search: Search = "grid",
-    tune: Collection[str] = (),
-) -> list[Settings]:
-    """The settings to try: those it starts from, then points of its space; what the grid holds
+def _other_values(name: str, contender: Contender, own: Space) -> tuple[Value, ...]:
+    """Values of a setting that is asked for, but not in the space or fixed there."""
+    values = _ask_plugins(contender, None, [name]).get(name, ())
+    if not values:
+        there = ", ".join(key for key, of in own.items() if len(of) > 1) or "nothing"
+        raise LabError(
+            f"there are no values of {name} to search for {contender.name}; {there} can be "
+            f"searched, and `spaces` of the workload may list values of {name}."
+        )
+    return values
+
+
+def choices(space: Space) -> Space:
+    """What is searched of a space: the settings with two values or more, in the one order."""
+    order = [*TUNABLE, *(name for name in space if name not in TUNABLE)]
+    return {name: space[name] for name in order if len(space.get(name, ())) > 1}
+
+
+def trials(base: Settings, space: Space, count: int, search: Search = "grid") -> list[Settings]:
+    """The settings to try: those it starts from, then points of its space; what the space holds
     fixed is fixed in all of them. No two are the same; there are fewer than `count` only where
     there are no more points.
 
-    `grid`: points of the grid as a Latin hypercube. Over the trials each setting runs
+    `grid`: points of the space as a Latin hypercube. Over the trials each setting runs
     evenly through its values, in an order of its own that is the same for every contender.
 
-    `random`: log-uniform between the ends of the grid, or a choice of its values. Trial k of every
-    contender has the same quantile of each setting, however many trials there are.
+    `random`: log-uniform between the ends of a setting's values, or a choice of them. Trial k of
+    every contender has the same quantile of each setting, however many trials there are.
     """
     if count < 1:
         return []
-    values = grid_of(contender, grid, tune)
     first: dict[str, Value] = {
         name: tuple(of) if isinstance(of, list) else of for name, of in base.items()
     }
-    first |= {name: of[0] for name, of in values.items() if len(of) == 1}
-    choice = search_space(contender, grid, tune)
-    if search == "random":
-        return sample_random(first, choice, count)
-    return sample_grid(first, choice, count)
+    first |= {name: of[0] for name, of in space.items() if len(of) == 1}
+    choice = choices(space)
+    if search == "grid":
+        return sample_grid(first, choice, count)
+    for name in LOGARITHMIC & choice.keys():
+        least, _ = ends(choice[name])
+        if least <= 0:
+            why = f"{name} is searched on a logarithmic scale, which has no {least:g}"
+            raise LabError(f"{why}; leave that value out, or use --search grid.")
+    return sample_random(first, choice, count)
 
 
 def sample_grid(first: Settings, choice: Space, count: int) -> list[Settings]:

@@ -53,6 +53,7 @@ class CIFAR10(Images):
     target = 40.0  # what ridge regression on the pixels of the same images reaches (39.95)
     target_at_full = 93.0  # the paper's lowest is 93.29
     schedule = Step()
+    grid = "cnn"
     smoothing: ClassVar[float] = 0.1
     settings = {"paper": PAPER, "as-run": _AS_RUN}
     rules = {"as-run": replace(AS_RUN, flaws=("Adam without decay",))}

@@ -44,6 +44,7 @@ class ImageNetResNet18(Images):
     target = 25.0  # what ridge regression on the pixels, halved to 32x32, reaches
     target_at_full = 64.0  # the paper's lowest is 64.99
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    grid = "cnn"
     settings = {"paper": _SETTINGS, "as-run": _SETTINGS}
     rules = {"as-run": replace(AS_RUN, select="last")}  # of ImageNet the scripts do not tell
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +12,13 @@ from scipy import stats
 from torch import nn
 
 from adamomentum_lab import contenders
-from adamomentum_lab.race.search import Rung, rungs, search_space, trials
-from adamomentum_lab.space import LOGARITHMIC, TUNABLE
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.problems.digits_mlp import DigitsMLP
+from adamomentum_lab.race import search as lab
+from adamomentum_lab.race.plan import Race, make_plan
+from adamomentum_lab.race.search import Rung, choices, rungs, space_of
+from adamomentum_lab.space import DECADES_OF_LR, LOGARITHMIC, TUNABLE
+from adamomentum_lab.workload import check
 from adamomentum_paper.grids import GRIDS, space
 
 KINDS = list(GRIDS)
@@ -21,6 +27,15 @@ kinds = st.sampled_from(KINDS)
 tuned = st.sets(st.sampled_from(TUNABLE)).map(sorted)
 counts = st.integers(1, 40)
 searches = st.sampled_from(["grid", "random"])
+
+
+def trials(contender, kind, base, count, search="grid", tune=()):
+    """On a grid of the paper."""
+    return lab.trials(base, space(contender, kind, tune), count, search)
+
+
+def search_space(contender, kind, tune=()):
+    return choices(space(contender, kind, tune))
 
 
 def hashed(settings):
@@ -226,3 +241,77 @@ def test_few_trials_change_the_lr_first():
         for count in (2, 3, 5):
             rates = [t["lr"] for t in trials(contenders.get(name), "cnn", defaults, count)]
             assert len(set(rates)) == count
+
+
+def with_spaces(spaces, grid=None):
+    return type("Mine", (DigitsMLP,), {"spaces": spaces, "grid": grid})
+
+
+def test_the_space_of_a_workload_then_its_grid_then_the_contenders_own():
+    adam, sgdm = map(contenders.get, ("adam", "sgdm"))
+    assert space_of(adam, with_spaces({})) == adam.space == {"lr": DECADES_OF_LR}
+    assert space_of(adam, with_spaces({}, "lstm")) == space(adam, "lstm")
+    # Of "*" everyone has what it has a setting for; what is listed for one goes before.
+    mine = with_spaces({"*": {"lr": [1.0, 2.0], "eps": (3.0,)}, "sgdm": {"momentum": (4, 5)}})
+    assert space_of(adam, mine) == {"lr": (1.0, 2.0), "eps": (3.0,)}
+    assert space_of(sgdm, mine) == {"lr": (1.0, 2.0), "momentum": (4, 5)}
+    only = with_spaces({"sgdm": {"lr": (6.0, 7.0)}}, "cnn")
+    assert space_of(sgdm, only) == {"lr": (6.0, 7.0)}
+    assert space_of(adam, only) == space(adam, "cnn")
+    assert choices(space_of(adam, mine)) == {"lr": (1.0, 2.0)}
+    tried = lab.trials(adam.settings, space_of(adam, mine), 9)
+    assert sorted((s["lr"], s["eps"]) for s in tried) == [(1e-3, 3.0), (1.0, 3.0), (2.0, 3.0)]
+
+
+def test_settings_beyond_the_usual_ones_are_searched_too():
+    adabound = contenders.get("adabound")
+    mine = with_spaces({"adabound": {"gamma": (1e-4, 1e-3), "lr": (0.1, 0.2)}})
+    assert list(choices(space_of(adabound, mine))) == ["lr", "gamma"]
+    assert choices(space_of(adabound, mine, ["gamma"])) == {"gamma": (1e-4, 1e-3)}
+    for search in ("grid", "random"):
+        tried = lab.trials(adabound.settings, space_of(adabound, mine), 6, search)
+        assert {settings["gamma"] for settings in tried} == {1e-4, 1e-3}
+
+
+def test_tune_on_a_workload_without_a_grid(monkeypatch):
+    adam, sgdm = map(contenders.get, ("adam", "sgdm"))
+    mine = with_spaces({"*": {"lr": (1.0, 2.0), "betas": ((0.8, 0.9),)}})
+    assert space_of(adam, mine, ["lr"]) == {"lr": (1.0, 2.0), "betas": ((0.8, 0.9),)}
+    # What the space has no two values of is asked of the plugins.
+    assert choices(space_of(adam, mine, ["weight_decay"])) == {
+        "weight_decay": search_space(adam, "cnn")["weight_decay"]
+    }
+    assert space_of(sgdm, mine, ["eps"]) == {}
+    monkeypatch.setattr(lab, "provided", lambda _: [])
+    for setting in ("weight_decay", "betas"):
+        with pytest.raises(
+            LabError,
+            match=f"^there are no values of {setting} to search for adam; lr can be searched, and "
+            f"`spaces` of the workload may list values of {setting}\\.$",
+        ):
+            space_of(adam, mine, ["lr", setting])
+    with pytest.raises(
+        LabError, match=r"^there is no grid 'cnn': no plugin that brings grids is installed\.$"
+    ):
+        space_of(adam, with_spaces({}, "cnn"))
+
+
+def test_spaces_that_cannot_be_meant():
+    adam = contenders.get("adam")
+    with pytest.raises(LabError, match=r"^adam has no setting 'momentum'; it has lr, .*\.$"):
+        space_of(adam, with_spaces({"adam": {"momentum": (0.5, 0.9)}}))
+    mine = with_spaces({"*": {"weight_decay": (0.0, 1e-4)}})
+    assert lab.trials(adam.settings, space_of(adam, mine), 3)[1]["weight_decay"] == 1e-4
+    with pytest.raises(
+        LabError,
+        match=r"^weight_decay is searched on a logarithmic scale, which has no 0; leave that value "
+        r"out, or use --search grid\.$",
+    ):
+        lab.trials(adam.settings, space_of(adam, mine), 3, "random")
+    for wrong in ({"lr": (0.1, 0.2)}, {"*": {"lr": 0.1}}, {"*": {"lr": ()}}, ["lr"]):
+        words = r"spaces in mine\.py is .*; it must be values by optimizer and setting, as \{'\*': "
+        with pytest.raises(LabError, match=words):
+            check(with_spaces(wrong), Path("mine.py"))
+    race = Race("mine", "", ("adam",), 2, 1, "smoke", "fair")
+    with pytest.raises(LabError, match=r"^there is no optimizer 'adm' \(did you mean 'adam'\?\)"):
+        make_plan(race, with_spaces({"adm": {"lr": (0.1, 0.2)}}))
