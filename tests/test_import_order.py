@@ -9,7 +9,7 @@ adamomentum.rule
 adamomentum.optax adamomentum.keras
 adamomentum.torch
 adamomentum
-adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.words
+adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.modules adamomentum_lab.words
 adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomentum_lab.space
 adamomentum_lab.source
 adamomentum_lab.training.feed

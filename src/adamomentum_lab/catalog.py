@@ -7,12 +7,12 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from adamomentum_lab import plugins
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.identity import digest
+from adamomentum_lab.modules import PREFIX, import_file
 
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
@@ -44,12 +44,12 @@ class Reference:
         """The class. Errors in a user's file are raised as they are."""
         from adamomentum_lab.workload import Workload, check
 
-        name = self.module or f"_workload_{self.name}"
+        name = self.module or f"{PREFIX}{self.name}"
         module = sys.modules.get(name)
         if module is None or getattr(module, "__file__", None) != str(self.file):
             if digest(self.file) != self.code:
                 raise LabError(f"{self.file} has changed since the start; start again.")
-            module = importlib.import_module(name) if self.module else _import(name, self.file)
+            module = importlib.import_module(name) if self.module else import_file(name, self.file)
         found = [
             value
             for value in vars(module).values()
@@ -62,23 +62,6 @@ class Reference:
             )
         check(found[0], self.file)
         return found[0]
-
-
-def _import(name: str, file: Path) -> ModuleType:
-    """A user's file, which finds its neighbours as a script does."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise LabError(f"{file} is not a Python file; its name must end in .py.")
-    if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def workload_names() -> list[str]:

@@ -22,7 +22,7 @@ Selection = Literal["validation", "last", "test"]
 
 def at_scale(value: int | Mapping[str, int], scale: str) -> int:
     """A number that a workload gives for all scales together, or for each."""
-    return value if isinstance(value, int) else value[scale]
+    return value[scale] if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True)

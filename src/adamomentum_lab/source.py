@@ -75,11 +75,15 @@ class Tensors:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """A map-style Dataset: `dataset[i]` is an example, and `collate` makes a batch of a list."""
+    """A map-style Dataset: `dataset[i]` is an example, and `collate` makes a batch of a list.
+
+    With `workers`, so many processes load ahead. The batches are the same.
+    """
 
     dataset: Any
     batch: int
     collate: Callable[[list[Any]], Any] = default_collate
+    workers: int = 0
 
     def __len__(self) -> int:
         return -(-len(self.dataset) // self.batch)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -200,7 +201,7 @@ class Classification(Workload):
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_count(value: object) -> bool:
@@ -239,6 +240,10 @@ VALUES: Mapping[str, Check] = {
     "schedule": (
         lambda value: not isinstance(value, type) and callable(getattr(value, "lr", None)),
         "a schedule, as Cosine()",
+    ),
+    "ema": (
+        lambda value: value is None or (_is_number(value) and 0 <= value < 1),
+        "a number from 0 to below 1, or None for no average",
     ),
     "clip": (
         lambda value: value is None or (_is_number(value) and value > 0),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
+import warnings
 from collections.abc import Iterable, Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -13,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from adamomentum_lab.errors import LabError, locate
+from adamomentum_lab.modules import import_files, imported_files
 from adamomentum_lab.source import Source
 
 CPU = torch.device("cpu")
@@ -93,11 +96,24 @@ def _load(
         yield source.load(examples)
 
 
+class _UserFiles:
+    """Where this is unpickled, classes of users' files can be found from then on."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_files, (imported_files(),)
+
+
 class _Loading(Dataset[Any]):
     """What a worker process does: load a batch."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
+
+    def __getstate__(self) -> tuple[object, Source]:
+        return _UserFiles(), self.source  # in this order
+
+    def __setstate__(self, state: tuple[object, Source]) -> None:
+        self.source = state[1]
 
     def __getitem__(self, item: tuple[int, Any]) -> Any:
         seed, examples = item
@@ -129,7 +145,14 @@ def _load_ahead(source: Source, items: Iterable[tuple[int, Any]], workers: int) 
     # Ctrl-C is for this process; workers inherit what is blocked.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        ready = iter(loader)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Got pickle error")  # said below
+            ready = iter(loader)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise LabError(
+            f"{type(source).__name__} cannot be sent to worker processes ({error}); define its "
+            "functions and classes at the top of a file, or use no workers."
+        ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for batch in ready:
