@@ -228,9 +228,11 @@ _LENGTH: Check = (
     _is_count_at_each_scale,
     'a whole number from 1 on, or one for each scale, as {"smoke": 1, "mini": 10, "full": 100}',
 )
+_FLAG: Check = (lambda value: isinstance(value, bool), "True or False")
 VALUES: Mapping[str, Check] = {
     "metric": (lambda value: isinstance(value, str), "the name of a score, as 'accuracy'"),
-    "larger_is_better": (lambda value: isinstance(value, bool), "True or False"),
+    "larger_is_better": _FLAG,
+    "trains_on_validation": _FLAG,
     "target": (lambda value: value is None or _is_number(value), "a number or None"),
     "epochs": _LENGTH,
     "steps": _LENGTH,
