@@ -4,14 +4,13 @@ import torch
 from sklearn.datasets import load_breast_cancer
 from torch import nn
 
-from adamomentum_lab import Classification, Data
-from adamomentum_lab.schedules import Cosine
+from adamomentum_lab import Classification, Cosine, Data
 
 
 class BreastCancer(Classification):
     """569 tumours by 30 measurements, malignant or not (Wisconsin, 1995)."""
 
-    epochs = {"smoke": 1, "mini": 20, "full": 100}
+    epochs = 20
     batch = 32
     schedule = Cosine()
     target = 97.0  # optional: epochs are counted until validation reaches it

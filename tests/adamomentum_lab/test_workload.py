@@ -1,18 +1,25 @@
 """The contract of a problem: what is checked, and the words for it."""
 
+import json
+import re
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import TensorDataset
+from typer.testing import CliRunner
 
 import adamomentum_lab
 from adamomentum_lab import Adversarial, Constant, Cosine, Data, Source, Tensors
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, at_scale
+from adamomentum_lab.training.feed import feed
 from adamomentum_lab.workload import check_splits
 from tests.adamomentum_lab.loops import continues, loop_of
 from tests.adamomentum_lab.problems import HEAD
+from tests.test_docs import BLOCK, ROOT
 
 NAMES = iter(range(1000))
 
@@ -228,3 +235,26 @@ def test_the_names_of_the_top_level():
     assert issubclass(Adversarial, adamomentum_lab.Workload)
     with pytest.raises(AttributeError, match="has no attribute 'wrap'"):
         adamomentum_lab.wrap  # noqa: B018
+
+
+BLOCKS = BLOCK.findall((ROOT / "docs" / "guide" / "your-own-problem.md").read_text())
+
+
+@pytest.mark.parametrize("code", BLOCKS, ids=lambda code: re.findall(r"class (\w+)", code)[-1])
+def test_what_the_guide_shows_can_be_trained(code, tmp_path, monkeypatch):
+    if not re.search(r"class \w+\((Workload|Classification|Adversarial)\)", code):
+        scope = {"torch": torch}
+        exec(code, scope)
+        for i in range(3):
+            torch.save((torch.full((2, 5), i), torch.full((2,), i)), tmp_path / f"{i}.pt")
+        source = scope["Parts"](tmp_path)
+        assert isinstance(source, Source)
+        assert sorted(int(y[0]) for _, y in feed(source, 1, 0)) == [0, 1, 2]
+        return
+    (tmp_path / "guide.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    words = "train guide.py --optimizer adamomentum --epochs 2 --json"
+    done = CliRunner().invoke(app, words.split(), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    first, second = json.loads(done.stdout)["epochs"]
+    assert second["train"]["loss"] != first["train"]["loss"]
