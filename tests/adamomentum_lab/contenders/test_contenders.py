@@ -174,7 +174,6 @@ def test_second_steps_by_hand():
     assert yogis == pytest.approx(m / (math.sqrt(v) + 1 / 4), rel=1e-14)
 
 
-NOT_IN_OPTAX = {"adabound", "eadam", *(name for name in names() if "adamomentum" in name)}
 # Where Optax differs, settings at which it does not.
 AS_OPTAX = {
     "nadam": {"momentum_decay": 1e9},  # Optax does not warm the momentum, and this ends it at once
@@ -184,34 +183,35 @@ AS_OPTAX = {
 }
 
 
-def optax_of(name, s, rate):
-    """The method in Optax, without weight decay; rate is a function of the step."""
-    import optax
+def scaled_adam(optax, rate, betas, eps):
+    factor = math.sqrt((1 + betas["b1"]) / (1 - betas["b1"]))
+    return optax.adam(lambda t: factor * rate(t), **betas, **eps)
 
-    betas = dict(zip(("b1", "b2"), s.get("betas", ()), strict=False))
-    eps = {"eps": s.get("eps")}
-    if name == "adam-translated":
-        factor = math.sqrt((1 + betas["b1"]) / (1 - betas["b1"]))
-        return optax.adam(lambda t: factor * rate(t), **betas, **eps)
-    makers = {
-        "sgdm": lambda: optax.sgd(rate, momentum=s["momentum"]),
-        "adam": lambda: optax.adam(rate, **betas, **eps),
-        "adamw": lambda: optax.adam(rate, **betas, **eps),
-        "yogi": lambda: optax.yogi(rate, **betas, **eps),
-        "radam": lambda: optax.radam(rate, **betas, **eps),
-        # Optax names the two places of eps.
-        "adabelief": lambda: optax.adabelief(rate, **betas, **eps, eps_root=s["eps"]),
-        "nadam": lambda: optax.nadam(rate, **betas, **eps),
-        # Optax puts eps under the root by default.
-        "rmsprop": lambda: optax.rmsprop(rate, decay=s["alpha"], **eps, eps_in_sqrt=False),
-        "sign": lambda: optax.sign_sgd(rate),
-    }
-    return makers[name]()
+
+# The methods that Optax has, without weight decay: (optax, rate, betas, eps, settings) -> a method.
+OPTAX = {
+    "sgdm": lambda optax, rate, _b, _e, s: optax.sgd(rate, momentum=s["momentum"]),
+    "adam": lambda optax, rate, betas, eps, _: optax.adam(rate, **betas, **eps),
+    "adamw": lambda optax, rate, betas, eps, _: optax.adam(rate, **betas, **eps),
+    "adam-translated": lambda optax, rate, betas, eps, _: scaled_adam(optax, rate, betas, eps),
+    "yogi": lambda optax, rate, betas, eps, _: optax.yogi(rate, **betas, **eps),
+    "radam": lambda optax, rate, betas, eps, _: optax.radam(rate, **betas, **eps),
+    # Optax names the two places of eps.
+    "adabelief": lambda optax, rate, betas, eps, s: optax.adabelief(
+        rate, **betas, **eps, eps_root=s["eps"]
+    ),
+    "nadam": lambda optax, rate, betas, eps, _: optax.nadam(rate, **betas, **eps),
+    # Optax puts eps under the root by default.
+    "rmsprop": lambda optax, rate, _, eps, s: optax.rmsprop(
+        rate, decay=s["alpha"], **eps, eps_in_sqrt=False
+    ),
+    "sign": lambda optax, rate, *_: optax.sign_sgd(rate),
+}
 
 
 @pytest.mark.parametrize("default_dtype", [torch.float64], ids=str, indirect=True)
 @pytest.mark.parametrize(
-    ("name", "settings"), [case for case in CASES if case[0] not in NOT_IN_OPTAX], ids=str
+    ("name", "settings"), [case for case in CASES if case[0] in OPTAX], ids=str
 )
 def test_agrees_with_optax(name, settings, default_dtype):
     jax = pytest.importorskip("jax")
@@ -220,7 +220,9 @@ def test_agrees_with_optax(name, settings, default_dtype):
     chosen = get(name).settings | settings
     with jax.enable_x64(True):
         scheduled = jax.numpy.array(rates(chosen["lr"]))
-        method = optax_of(name, chosen, lambda t: scheduled[t])
+        betas = dict(zip(("b1", "b2"), chosen.get("betas", ()), strict=False))
+        eps = {"eps": chosen.get("eps")}
+        method = OPTAX[name](optax, lambda t: scheduled[t], betas, eps, chosen)
         decoupled = chosen.get("decoupled_weight_decay", DECOUPLED.get(name))
         theta = jax.numpy.array(start())
         state = method.init(theta)
@@ -332,12 +334,13 @@ def test_a_table_optimizer_has_only_its_options():
 
 
 def test_names_are_in_order():
-    assert names() == [
-        *("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum"),
-        *("adam-translated", "adamomentum-debiased", "adamomentum-outer-eps"),
-        *("adamomentum-rectified", "eadam"),
-        *("nadam", "rmsprop", "sign"),
-    ]
+    standard = ["sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum"]
+    assert list(contenders.STANDARD) == names()[:8] == standard
+    assert contenders.BASELINE in standard
+    assert names()[8:] == sorted(names()[8:])
+    controls = {"adam-translated", "adamomentum-debiased", "adamomentum-outer-eps"}
+    controls |= {"adamomentum-rectified", "eadam"}
+    assert {*controls, "nadam", "rmsprop", "sign"} <= set(names())
     names().clear()
     assert names()
 
@@ -354,7 +357,7 @@ def test_an_unknown_name_is_told_the_nearest():
     with pytest.raises(
         LabError,
         match=r"^there is no optimizer 'adam_translated' \(did you mean 'adam-translated'\?\); "
-        r"there are sgdm, adam, .* sign\.$",
+        r"there are sgdm, adam, .* sign.*\.$",
     ):
         get("adam_translated")
     with pytest.raises(LabError, match=r"^there is no optimizer 'lbfgs'; there are sgdm"):
@@ -369,17 +372,33 @@ def test_what_is_said_of_a_contender(name):
     assert contender.summary
     assert not {"\n"} & set(contender.source + contender.summary)
     assert contender.settings["weight_decay"] == 0.0
-    assert contender.settings["lr"] == {"sgdm": 0.1, "yogi": 1e-2}.get(name, 1e-3)
     decoupled = contender.settings.get("decoupled_weight_decay", DECOUPLED.get(name))
     assert contender.decay == ("decoupled" if decoupled else "coupled")
-    assert contender.space == {"lr": DECADES_OF_LR}
-    assert not contender.needs
     assert hash(contender)
+
+
+def test_settings_and_spaces_of_the_standard_ones():
+    for name in (*contenders.STANDARD, "nadam", "rmsprop", "sign"):
+        contender = get(name)
+        assert contender.settings["lr"] == {"sgdm": 0.1, "yogi": 1e-2}.get(name, 1e-3)
+        assert contender.settings.get("betas", (0.9, 0.999)) == (0.9, 0.999)
+        assert contender.space == {"lr": DECADES_OF_LR}
+        assert not contender.needs
+
+
+@pytest.mark.parametrize("name", [name for name in names() if get(name).like])
+def test_a_control_has_the_settings_of_what_it_is_like(name):
+    control = get(name)
+    for setting, value in control.settings.items():
+        other = get(control.like.get(setting, control.like.get("*")))
+        form = setting == "decoupled_weight_decay"  # which may be another
+        assert form or other.settings[setting] == value
 
 
 @pytest.mark.parametrize("name", names())
 def test_defaults_and_settings_reach_the_groups(name):
     contender = get(name)
+    before = dict(contender.settings)
     group = build(name, weight_decay=0.25).param_groups[0]
     for key, value in {**contender.settings, "weight_decay": 0.25}.items():
         assert group[key] == value
@@ -390,7 +409,7 @@ def test_defaults_and_settings_reach_the_groups(name):
         build(name, warmup=3)
     if "betas" in contender.settings:
         assert build(name, betas=[0.5, 0.99]).param_groups[0]["betas"] == (0.5, 0.99)
-        assert contender.settings["betas"] == (0.9, 0.999)
+    assert contender.settings == before
 
 
 @pytest.mark.parametrize("kind", GRIDS)
