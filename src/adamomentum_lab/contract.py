@@ -14,13 +14,14 @@ import inspect
 import io
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler, swa_utils
+from torch.optim.optimizer import StateDict
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Case:
 
     name: str
     optimizer: Callable[..., Optimizer]
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     takes_complex: bool = True
     takes_gaps: bool = True
     starts_at_zero: bool = True  # its averages; Yogi's do not, and so move it without a gradient
@@ -84,12 +85,12 @@ def feed(optimizer: Optimizer, params: list[nn.Parameter], seeds: range) -> None
         optimizer.step()
 
 
-def through_file(state_dict: dict[str, Any]) -> dict[str, Any]:
+def through_file(state_dict: StateDict) -> StateDict:
     """Saved and loaded as users do, where nothing that could run code is unpickled."""
     file = io.BytesIO()
     torch.save(state_dict, file)
     file.seek(0)
-    loaded: dict[str, Any] = torch.load(file, weights_only=True)
+    loaded: StateDict = torch.load(file, weights_only=True)
     return loaded
 
 

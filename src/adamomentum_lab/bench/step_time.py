@@ -14,9 +14,9 @@ import platform
 import statistics
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -45,6 +45,33 @@ def contestants() -> dict[str, Build]:
         theirs = importlib.import_module("pytorch_optimizer")
         everyone["pytorch_optimizer.AdaBelief"] = lambda p: theirs.AdaBelief(p)
     return everyone
+
+
+class Measured(TypedDict):
+    """Of the steps of one optimizer on one model."""
+
+    state_bytes_per_parameter: float
+    extra_bytes_at_peak: int
+    seconds: float
+    times_as_fast_as_adam_fused: float
+    gb_per_second: float
+    """Of one pass: parameter, moments read and written, gradient read."""
+
+
+class Steps(TypedDict):
+    """Of one model."""
+
+    tensors: int
+    parameters: int
+    steps: dict[str, Measured]
+
+
+class Report(TypedDict):
+    """As `adamomentum bench --json` prints it."""
+
+    machine: Mapping[str, object]
+    add_gb_per_second: float
+    models: dict[str, Steps]
 
 
 class Peak(TorchDispatchMode):
@@ -97,11 +124,11 @@ def count(shapes: Shapes) -> int:
     return sum(map(math.prod, shapes))
 
 
-def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[str, Any]:
+def measure(shapes: Shapes, builds: Mapping[str, Build], seconds: float) -> dict[str, Measured]:
     """Median step time, state and peak memory of each, all with the same gradients."""
     grads = [torch.randn(shape) for shape in shapes]
-    results: dict[str, Any] = {}
-    optimizers = {}
+    size = count(shapes)
+    optimizers, state, peak = {}, {}, {}
     for name, build in builds.items():
         params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
         for param, grad in zip(params, grads, strict=True):
@@ -109,14 +136,10 @@ def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[st
         optimizer = optimizers[name] = build(params)
         optimizer.step()
         moments = [x for x in tree_leaves(dict(optimizer.state)) if torch.is_tensor(x)]
-        state = sum(x.numel() * x.element_size() for x in moments)
+        state[name] = round(sum(x.numel() * x.element_size() for x in moments) / size, 2)
         with Peak() as memory:
             optimizer.step()
-        bytes_each = round(state / count(shapes), 2)
-        results[name] = {
-            "state_bytes_per_parameter": bytes_each,
-            "extra_bytes_at_peak": memory.peak,
-        }
+        peak[name] = memory.peak
     times: dict[str, list[float]] = {name: [] for name in builds}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 9:
@@ -129,11 +152,17 @@ def measure(shapes: Shapes, builds: dict[str, Build], seconds: float) -> dict[st
                     break
                 optimizer.step()
                 times[name].append(time.perf_counter() - start)
-    base = statistics.median(times[BASE])
-    for name, values in times.items():
-        took = statistics.median(values)
-        results[name] |= {"seconds": took, "times_as_fast_as_adam_fused": base / took}
-    return results
+    took = {name: statistics.median(values) for name, values in times.items()}
+    return {
+        name: Measured(
+            state_bytes_per_parameter=state[name],
+            extra_bytes_at_peak=peak[name],
+            seconds=took[name],
+            times_as_fast_as_adam_fused=took[BASE] / took[name],
+            gb_per_second=size * (12 + 2 * state[name]) / took[name] / 1e9,
+        )
+        for name in builds
+    }
 
 
 def main(
@@ -142,7 +171,7 @@ def main(
     seconds: float = 5.0,
     json_file: Path | None = None,
     say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+) -> Report:
     """Measure, and say so of each model as it is done; write all to a file where one is named."""
     known = models()
     torch.set_num_threads(threads)
@@ -154,7 +183,7 @@ def main(
         f"is that of new tensors."
     )
     machine = environment("cpu")
-    report: dict[str, Any] = {"machine": machine, "add_gb_per_second": add, "models": {}}
+    report: Report = {"machine": machine, "add_gb_per_second": add, "models": {}}
     for model in names or known:
         shapes = known[model]
         size = count(shapes)
@@ -163,12 +192,10 @@ def main(
         results = measure(shapes, builds, seconds)
         report["models"][model] = {"tensors": len(shapes), "parameters": size, "steps": results}
         for name, r in results.items():
-            state = r["state_bytes_per_parameter"]
-            # Of one pass: parameter, moments read and written, gradient read.
-            r["gb_per_second"] = size * (12 + 2 * state) / r["seconds"] / 1e9
             say(
                 f"{name:28}{r['times_as_fast_as_adam_fused']:>8.2f}{r['seconds'] * 1e3:>10.3f}"
-                f"{state:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}{r['gb_per_second']:>8.1f}"
+                f"{r['state_bytes_per_parameter']:>15}{r['extra_bytes_at_peak'] / 1e6:>10.2f}"
+                f"{r['gb_per_second']:>8.1f}"
             )
         plain, subject = results[PLAIN]["seconds"], results[SUBJECT]["seconds"]
         say(f"{SUBJECT} is {plain / subject:.1f} times as fast as the plain loop.")
