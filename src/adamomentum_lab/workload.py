@@ -24,7 +24,10 @@ from adamomentum_lab.training.feed import in_order
 
 @dataclass(frozen=True)
 class Data:
-    """The three splits. What is chosen is chosen on validation; test is for the final word."""
+    """The three splits. What is chosen is chosen on validation; test is for the final word.
+
+    Each is a tuple of tensors, a map-style Dataset or a Source.
+    """
 
     train: Any
     validation: Any
@@ -291,7 +294,7 @@ def check_splits(workload: Workload, data: Data) -> None:
     name = type(workload).__name__
     if data.validation is None and workload.selection == "validation":
         what = f"data() of {name} gives no validation examples"
-        raise LabError(f"{what}, by which the protocol 'fair' chooses.")
+        raise LabError(f"{what}, by which the protocol {workload.protocol!r} chooses.")
     for split, value in vars(data).items():
         training = split == "train"
         if value is None and split == "validation":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
 from adamomentum_lab.adversarial import Adversarial, Networks
 from adamomentum_lab.errors import LabError
@@ -20,6 +21,15 @@ LOST = 1e-3
 """A discriminator whose mean loss is below this has won: the generator learns nothing from it."""
 ALIKE = 0.01
 """Samples between -1 and 1 that differ by less than this are one sample."""
+
+
+class _State(TypedDict):
+    """What the loop adds to a checkpoint."""
+
+    networks: StateDict
+    optimizers: list[StateDict]
+    average: StateDict | None
+    start: dict[str, float] | None
 
 
 class AdversarialLoop(Loop):
@@ -115,7 +125,7 @@ class AdversarialLoop(Loop):
             self.workload.draw(samples, self._folder, epoch)
         return float(samples.float().std(1).mean())
 
-    def _states(self) -> dict[str, Any]:
+    def _states(self) -> _State:
         return {
             "networks": self.networks.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer, _ in self._optimizers],
@@ -123,7 +133,7 @@ class AdversarialLoop(Loop):
             "start": self._start,
         }
 
-    def _load_states(self, state: dict[str, Any]) -> None:
+    def _load_states(self, state: _State) -> None:
         # Each by itself: Fabric's wrappers leave their own names out of what they save, and of what
         # they load only where they are asked themselves.
         for name, network in self.networks.named_children():
@@ -134,5 +144,6 @@ class AdversarialLoop(Loop):
         for (optimizer, _), its in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(its)
         if self.average is not None:
+            assert state["average"] is not None
             self.average.load_state_dict(state["average"])
         self._start = state["start"]

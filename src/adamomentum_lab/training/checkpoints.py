@@ -24,7 +24,7 @@ class Checkpoints:
         self.last = folder / "last.ckpt"
         self.previous = folder / "previous.ckpt"
 
-    def save(self, state: dict[str, Any]) -> None:
+    def save(self, state: object) -> None:
         """Write a checkpoint; the last one becomes the previous."""
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -37,17 +37,15 @@ class Checkpoints:
             file.write(hashlib.sha256(content).digest())
             file.write(content)
 
-    def load(self) -> dict[str, Any] | None:
-        """The newest checkpoint that is whole, or None. Nothing in it can run code."""
+    def load(self) -> Any:
+        """What the newest checkpoint that is whole holds, or None. Nothing in it can run code."""
         for file in (self.last, self.previous):
             try:
                 content = file.read_bytes()
             except FileNotFoundError:
                 continue
             if hashlib.sha256(content[32:]).digest() == content[:32]:
-                loaded: dict[str, Any] = torch.load(
-                    io.BytesIO(content[32:]), map_location="cpu", weights_only=True
-                )
-                return loaded
+                buffer = io.BytesIO(content[32:])
+                return torch.load(buffer, map_location="cpu", weights_only=True)
             warnings.warn(f"{file} is damaged; an older checkpoint is used", stacklevel=2)
         return None

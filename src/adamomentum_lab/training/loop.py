@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -110,11 +110,11 @@ class Loop(ABC):
         """With the network as it is evaluated."""
 
     @abstractmethod
-    def _states(self) -> dict[str, Any]:
+    def _states(self) -> Mapping[str, object]:
         """What of the networks and optimizers a checkpoint must hold."""
 
     @abstractmethod
-    def _load_states(self, state: dict[str, Any]) -> None:
+    def _load_states(self, state: Any) -> None:
         """The inverse of `_states`."""
 
     def _wrap_optimizer(self, optimizer: Optimizer) -> Any:

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
+from torch.optim.optimizer import StateDict
 
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.loop import Loop
+
+
+class _State(TypedDict):
+    """What the loop adds to a checkpoint."""
+
+    model: StateDict
+    optimizer: StateDict
+    sharded: bool
+    past: list[list[Tensor]]
 
 
 class Supervised(Loop):
@@ -56,7 +66,7 @@ class Supervised(Loop):
         finally:
             torch._foreach_copy_(params, now)
 
-    def _states(self) -> dict[str, Any]:
+    def _states(self) -> _State:
         """Of the whole model, gathered where it is spread over processes."""
         if self.sharded:
             options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -64,10 +74,14 @@ class Supervised(Loop):
             model, optimizer = state_dict.get_state_dict(*parts, options=options)
         else:
             model, optimizer = self.model.state_dict(), self.optimizer.state_dict()
-        own = {"sharded": self.sharded, "past": self._past}
-        return {"model": model, "optimizer": optimizer, **own}
+        return {
+            "model": model,
+            "optimizer": optimizer,
+            "sharded": self.sharded,
+            "past": self._past,
+        }
 
-    def _load_states(self, state: dict[str, Any]) -> None:
+    def _load_states(self, state: _State) -> None:
         self._past = self.fabric.to_device(state.get("past", []))
         if not self.sharded:
             self.model.load_state_dict(state["model"])

@@ -157,7 +157,7 @@ def solution(found: Found, problem: Problem) -> Solution:
     return Solution(model.eval(), state["epoch"] + part, max(len(past), 1))
 
 
-def _checkpoint(found: Found) -> dict[str, Any]:
+def _checkpoint(found: Found) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
