@@ -4,7 +4,6 @@ somewhere, and every public name is in the reference."""
 import contextlib
 import doctest
 import importlib
-import json
 import pkgutil
 import re
 from pathlib import Path
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from adamomentum.torch import migrate, optimizer, settings
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.report.sentences import of_comparison
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -40,6 +41,7 @@ def test_examples(page, tmp_path, monkeypatch):
     for package in NEEDS.get(page.stem, []):
         pytest.importorskip(package, reason=f"{page.name} needs {package}")
     monkeypatch.chdir(tmp_path)
+    Path("results").symlink_to(ROOT / "results")
     text = page.read_text()
     scope = {"__name__": "__main__"}
     for block in BLOCK.finditer(text):
@@ -90,9 +92,9 @@ def test_the_sentences_shown_are_those_of_the_record():
     quoted = re.findall(r"(?:^> .*\n)+", page, re.MULTILINE)
     shown = [" ".join(line[2:] for line in quote.splitlines()) for quote in quoted]
     record = ROOT / "results" / "races" / "digits_mlp-mini-fair" / "race.json"
-    rows = json.loads(record.read_text())["ranking"]
+    compared = [row.comparison for row in Result.read(record).rows if row.comparison]
     assert len(shown) == 2
-    assert set(shown) <= {row["comparison"]["sentence"] for row in rows if row["comparison"]}
+    assert set(shown) <= {of_comparison(one, "test accuracy") for one in compared}
 
 
 @pytest.mark.parametrize("module", [migrate, optimizer, settings], ids=lambda m: m.__name__)

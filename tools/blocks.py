@@ -11,11 +11,12 @@ import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from adamomentum_lab.errors import LabError, unknown
-from adamomentum_lab.report.page import RaceData
-from adamomentum_lab.stats.comparisons import LEVEL
+from adamomentum_lab.race.judge import Row
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.stats.comparisons import LEVEL, Comparison
+from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.page import Record, Records
@@ -44,17 +45,17 @@ NAMES = {
 ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
 
 
-def comparison(races: Sequence[RaceData], page: str) -> str:
+def comparison(races: Sequence[Result], page: str) -> str:
     """What each optimizer reached on each problem, and what was detected; `page` says more."""
     rows = []
     for name in PROBLEMS:
         race = bearing(races, name)
         if race is None:
             continue
-        problem, scores = race["workload"], {row["optimizer"]: row for row in race["ranking"]}
-        arrow = "↑" if problem["larger_is_better"] else "↓"
-        seeds = count_noun(race["spec"]["seeds"], "seed")
-        what = f"[{name}]({page}), {problem['metric']} {arrow}, {seeds}"
+        problem, scores = race.workload, {row.optimizer: row for row in race.rows}
+        arrow = "↑" if problem.larger_is_better else "↓"
+        seeds = count_noun(race.race.seeds, "seed")
+        what = f"[{name}]({page}), {problem.metric} {arrow}, {seeds}"
         cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
         rows.append([what, *cells, _verdicts(race)])
     heads = ["test score ± 95 % interval", *COLUMNS, "detected of adamomentum"]
@@ -68,16 +69,16 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 0) 
     return "\n".join(lines) + "\n"
 
 
-def in_short(races: Sequence[RaceData]) -> str:
+def in_short(races: Sequence[Result]) -> str:
     """Of each other optimizer, where AdaMomentum was better, worse or not comparable."""
-    found = {name: race["ranking"] for name in PROBLEMS if (race := bearing(races, name))}
+    found = {name: rules.beside_ours(race) for name in PROBLEMS if (race := bearing(races, name))}
     text = ""
     for other in COLUMNS[1:]:
         verdicts = {
-            f"`{name}`": row["comparison"]["verdict"]
-            for name, rows in found.items()
-            for row in rows
-            if row["optimizer"] == other
+            f"`{name}`": c.verdict
+            for name, comparisons in found.items()
+            for c in comparisons
+            if c.other == other
         }
         better, worse, lost = (
             join_words([name for name, verdict in verdicts.items() if verdict == wanted])
@@ -91,30 +92,29 @@ def in_short(races: Sequence[RaceData]) -> str:
     return text
 
 
-def protocols(races: Sequence[RaceData]) -> str:
+def protocols(races: Sequence[Result]) -> str:
     """What was detected with the authors' settings, where there is a fair race beside it."""
     return "".join(
         f"- `{name}`: `as-run` {_verdicts(race)}. `fair` {_verdicts(fair)}\n"
         for name in PROBLEMS
         if (fair := bearing(races, name))
         for race in races
-        if keep.record_name(race["spec"]) == f"{name}-{fair['spec']['scale']}-as-run"
+        if keep.race_name(race.race) == f"{name}-{fair.race.scale}-as-run"
     )
 
 
-def _score(row: dict[str, Any]) -> str:
+def _score(row: Row) -> str:
     """Such as `97.25 ± 0.46`."""
-    lost = row["values"].count(None)
-    score = estimate(row["score"]).partition(" (")[0]
-    return f"{score}, {lost} lost" if lost else score
+    score = estimate(row.score).partition(" (")[0]
+    return f"{score}, {row.lost} lost" if row.lost else score
 
 
-def _verdicts(race: RaceData) -> str:
+def _verdicts(race: Result) -> str:
     """In words, with whom of all that took part there is a difference."""
-    rows = {row["optimizer"]: row for row in race["ranking"]}
-    rank = rows.pop(rules.OURS)["rank"]
+    ours, found = race.row(rules.OURS), rules.beside_ours(race)
+    assert ours is not None
     worse, better, same, lost = (
-        join_words([_name(row) for row in rows.values() if row["comparison"]["verdict"] == verdict])
+        join_words([_name(c) for c in found if c.verdict == verdict])
         for verdict in ("worse", "better", "no difference detected", "not comparable")
     )
     parts = [f"better than {worse}"] if worse else []
@@ -123,15 +123,14 @@ def _verdicts(race: RaceData) -> str:
         parts.append(f"no difference to {same if lost else 'any'}")
     if lost:
         parts.append(f"not comparable to {lost}")
-    return "; ".join([*parts, f"number {rank} of {len(rows) + 1}"])
+    return "; ".join([*parts, f"number {ours.rank} of {len(race.rows)}"])
 
 
-def _name(row: dict[str, Any]) -> str:
+def _name(c: Comparison) -> str:
     """With a word where the t-test found a difference that the exact test did not."""
-    c = row["comparison"]
-    found = c["verdict"] in ("better", "worse")
-    doubted = found and c["permutation_note"] is None and c["permutation_holm"] > LEVEL
-    return f"{row['optimizer']} (not confirmed by permutation)" if doubted else row["optimizer"]
+    found = c.verdict in ("better", "worse")
+    doubted = found and c.permutation_holm is not None and c.permutation_holm > LEVEL
+    return f"{c.other} (not confirmed by permutation)" if doubted else c.other
 
 
 def speed(records: Sequence[Record]) -> str:
@@ -213,7 +212,7 @@ def landscape(record: Record) -> str:
         own = [groups.get(name) for name in (ours, adam)]
         values = [one and {"loss": one["loss"], **one["measures"]}[measure] for one in own]
         values += [gaps.get((other, measure)) for other in (adam, translated)]
-        cells = [estimate(one).partition(" (")[0] if one else "" for one in values]
+        cells = [estimate(Estimate(**one)).partition(" (")[0] if one else "" for one in values]
         rows.append([words, *cells])
     heads = ["", ours, adam, f"{ours} minus {adam}", f"{ours} minus {translated}"]
     return _table(heads, rows).replace("|  |", "| |", 1)
@@ -259,7 +258,7 @@ def files() -> dict[Path, str]:
     made = blocks(records)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in FILES}
     content = {ROOT / name: fill(text, made, name) for name, text in texts.items()}
-    pictured = next((race for race in records.races if race["name"] == PICTURED), None)
+    pictured = next((race for race in records.races if race.name == PICTURED), None)
     return content | ({ROOT / PICTURE: picture(pictured)} if pictured else {})
 
 

@@ -13,19 +13,22 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.bench.step_time import models
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import write
-from adamomentum_lab.race.judge import Row
+from adamomentum_lab.race.judge import epochs_to_target
 from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.record import SHARED, RunRecord, WorkloadFacts
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.typed_json import encode
 from adamomentum_lab.report.page import load
-from adamomentum_lab.stats.comparisons import Comparison
+from adamomentum_lab.selection import reported_epoch, select_epoch
 from adamomentum_lab.words import join_words
 
 RECORDS = Path("results")
@@ -33,65 +36,55 @@ DIGITS = {"": 6, "epochs": 5, "epoch_seconds": 3}  # of numbers, and of those un
 VERSIONS = ("adamomentum", "commit", "torch", "python")
 # What says how a run was made, without saying where.
 ENVIRONMENT = (*VERSIONS, "processors", "threads", "device")
-TIMES = ("updates", "seconds", "ms_per_update", "epoch_seconds")
-RUN = ("stage", "id", "spec", "status", "epochs", "final", "machine")
-TUNING = {"search", "words", "rungs", "contenders"}
-ENDS = ("done", "diverged", "failed", "stopped")
-EXACT = ("spec", "settings", "space")  # what a repetition needs
+EXACT = ("spec", "settings", "spaces", "epochs")  # what a repetition or a verdict needs
 PATH = re.compile(r"(?<![\w.~/])~?/(?:[^\s/:'\"]+/)+")
 STEPS = ("Adam, fused", "AdaMomentum", "  plain loop", "  bfloat16 moments")  # of the tables
 
 
-def race_record(race: dict[str, Any]) -> dict[str, Any]:
-    """The small record of a race, as its race.json was read; a LabError says why there is none.
+def race_record(result: Result) -> dict[str, Any]:
+    """The small record of a race.
 
-    Of trials no epochs are kept and no test scores, which decided nothing; of a run's environment
-    only what the run before did not have.
+    Of trials one epoch is kept, that which is reported, without test scores, which decided nothing;
+    of a run's environment only what the run before did not have. Scores of reported epochs keep all
+    their digits: they are what rankings and verdicts come from.
     """
-    if why := _reason_to_refuse(race):
-        anew = "the command of its race writes it anew, and finished runs are not repeated"
-        raise LabError(f"{why}; {anew}.")
-    shared = {key: race["spec"][key] for key in ("workload", "code", "scale", "protocol")}
-    kept = {key: value for key, value in race.items() if key != "name"}
-    kept["runs"] = [_run(run, shared) for run in race["runs"]]
-    environments = [_pick(run["machine"], ENVIRONMENT) for run in race["runs"]]
-    for run, now, before in zip(kept["runs"], environments, [{}, *environments], strict=False):
-        run["machine"] = {**(now if now != before else {}), **run["machine"]}
-    kept["machine"] = _pick(race["machine"], (*VERSIONS, "processors", "command"))
+    record = result.record
+    before: dict[str, Any] = {}
+    runs = []
+    for run in record.runs:
+        environment = _pick(run.machine.environment, ENVIRONMENT)
+        new = environment if environment != before else {}
+        runs.append(_run(run, result.workload, new))
+        before = environment
+    kept = {**record.as_json(), "runs": runs}
+    kept["machine"] = _pick(record.machine, (*VERSIONS, "processors", "command"))
     return _round(kept)
 
 
-def _reason_to_refuse(race: dict[str, Any]) -> str | None:
-    """Why a race.json cannot be kept."""
-    file = f"race.json of {race['name']}"
-    spec, rows = race["spec"], race["ranking"]
-    tuning = race.get("tuning", {} if spec.get("trials") else dict.fromkeys(TUNING))
-    compared = [row["comparison"] for row in rows if row.get("comparison")]
-    compared += [effect["comparison"] for effect in race.get("effects", ())]
-    parts: dict[type[Any], list[Any]] = {Race: [spec], Row: rows, Comparison: compared}
-    names = {cls: {field.name for field in fields(cls)} for cls in parts}
-    whole = all(names[cls] <= one.keys() for cls, found in parts.items() for one in found)
-    if "headline" not in race or not tuning.keys() >= TUNING or not whole:
-        return f"{file} was written by an older version"
-    final = [run["spec"]["optimizer"] for run in race["runs"] if run["stage"] == "final"]
-    if sorted(final) != sorted(name for name in spec["optimizers"] for _ in range(spec["seeds"])):
-        return f"{file} is half-finished: it has {len(final)} final runs"
-    going = [run["status"] for run in race["runs"] if run["status"] not in ENDS]
-    return f"{file} is half-finished: a run is {going[0]}" if going else None
-
-
-def _run(run: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
-    trial = run["stage"] == "tuning"
-    kept = {key: run[key] for key in (*RUN, "error") if key in RUN or key in run}
-    kept["spec"] = {key: value for key, value in run["spec"].items() if key not in shared}
-    kept["machine"] = _pick(run["machine"], TIMES[:-1] if trial else TIMES)
-    if trial:
-        kept["epochs"] = []
-        kept["final"] = {key: value for key, value in run["final"].items() if key != "test"}
+def _run(run: RunRecord, workload: WorkloadFacts, environment: dict[str, Any]) -> dict[str, Any]:
+    selected = select_epoch(run.epochs, workload)
+    kept: dict[str, Any] = encode(run)
+    kept["spec"] = {key: value for key, value in kept["spec"].items() if key not in SHARED}
+    kept["machine"] = {**kept["machine"], "environment": environment}
+    if run.stage == "tuning":
+        reported = reported_epoch(run, workload)
+        hidden = "" if workload.selection == "test" else "test"
+        reported = {key: value for key, value in reported.items() if key != hidden}
+        kept["machine"]["epoch_seconds"] = []
+        kept["epochs"] = [reported] if reported else []
+        return kept
+    for digits in (DIGITS["epochs"], DIGITS[""], 17):  # so few that nothing else follows from them
+        epochs = tuple(one if one is selected else _round(one, digits) for one in run.epochs)
+        short = replace(run, epochs=epochs)
+        if select_epoch(epochs, workload) is selected and epochs_to_target(
+            short, workload
+        ) == epochs_to_target(run, workload):
+            break
+    kept["epochs"] = list(epochs)
     return kept
 
 
-def _pick(machine: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def _pick(machine: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: machine[key] for key in keys if machine.get(key) is not None}
 
 
@@ -177,18 +170,23 @@ def text(record: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def races_of(place: Path) -> list[dict[str, Any]]:
+def races_of(place: Path) -> list[Result]:
     """Of a folder of results, or the one of a race's own folder."""
     if not (place / "race.json").is_file():
         return load(place)
-    found = [race for race in load(place.parents[1]) if race["name"] == place.name]
+    found = [race for race in load(place.parents[1]) if race.name == place.name]
     if not found:
         raise LabError(f"all runs of {place} are part of another race of its folder; keep that.")
     return found
 
 
+def race_name(race: Race) -> str:
+    """The name of the record of a race."""
+    return f"{race.workload}-{race.scale}-{race.protocol}"
+
+
 def record_name(spec: dict[str, Any]) -> str:
-    """The name of a record."""
+    """The name of another record."""
     return f"{spec['workload']}-{spec['scale']}-{spec['protocol']}"
 
 
@@ -196,12 +194,12 @@ def keep_races(places: list[Path], out: Path, name: str | None = None) -> list[P
     """Write a record of each race of these folders; all, or none where one cannot be kept."""
     made: dict[str, tuple[str, str]] = {}
     for race in (race for place in places for race in races_of(place)):
-        its = name or record_name(race["spec"])
+        its = name or race_name(race.race)
         if its in made:
-            both = f"{made[its][0]} and {race['name']} would both be called {its}"
+            both = f"{made[its][0]} and {race.name} would both be called {its}"
             raise LabError(f"{both}; give the folder of one race, and --name for another.")
-        with _explain_errors(race["name"]):
-            made[its] = (race["name"], text(race_record(race)))
+        with _explain_errors(race.name):
+            made[its] = (race.name, text(race_record(race)))
     files = {out / "races" / its / "race.json": content for its, (_, content) in made.items()}
     for file, content in files.items():
         write(file, content)

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Any
 
-from adamomentum_lab.report.page import RaceData
+from adamomentum_lab.race.judge import Row
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.report.sentences import of_result
 from adamomentum_lab.stats.curves import Values, band, values
+from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, number
 from adamomentum_paper.claims.rules import OURS
 
@@ -24,31 +26,29 @@ LINE = 20  # the height of a label
 Axis = Callable[[float], float]
 
 
-def picture(race: RaceData) -> str:
+def picture(race: Result) -> str:
     """As SVG: validation over epochs, each run and the mean, and test with 95 % intervals."""
-    problem = race["workload"]
-    rows = race["ranking"]
+    problem, rows, spec = race.workload, race.rows, race.race
     if len(rows) > len(LIGHT):
         raise ValueError(f"a picture has room for {len(LIGHT)} optimizers, not {len(rows)}.")
-    names = sorted((row["optimizer"] for row in rows), key=lambda name: name != OURS)
+    names = sorted((row.optimizer for row in rows), key=lambda name: name != OURS)
     color = {name: f"c{i}" for i, name in enumerate(names)}
-    spec = race["spec"]
-    title = f"{spec['workload']}, {spec['scale']}: {count_noun(spec['seeds'], 'seed')} each"
-    if spec["trials"]:
-        title += f" after {count_noun(spec['trials'], 'trial')} of tuning"
-        title += " with halving" if spec["halving"] else ""
-    interval = any(row["score"]["half"] is not None for row in rows)
-    shown = f"test {problem['metric']}" + (", mean and 95 % interval" if interval else "")
+    title = f"{spec.workload}, {spec.scale}: {count_noun(spec.seeds, 'seed')} each"
+    if spec.trials:
+        title += f" after {count_noun(spec.trials, 'trial')} of tuning"
+        title += " with halving" if spec.halving else ""
+    interval = any(row.score.half is not None for row in rows)
+    shown = f"test {problem.metric}" + (", mean and 95 % interval" if interval else "")
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
-            f"<title>{escape(race['headline'])}</title>",
+            f"<title>{escape(of_result(race))}</title>",
             f"<style>{_style()}</style>",
             f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>',
             _text(CURVES[0], 26, title, "title"),
             *_curves(race, names, color),
-            _text(CURVES[0], TOP - 12, f"validation {problem['metric']}, by epoch"),
-            *_scores(rows, color, problem["larger_is_better"]),
+            _text(CURVES[0], TOP - 12, f"validation {problem.metric}, by epoch"),
+            *_scores(rows, color, problem.larger_is_better),
             _text(SCORES[0], TOP - 12, shown),
             "</svg>\n",
         ]
@@ -69,17 +69,17 @@ def _style() -> str:
     )
 
 
-def _curves(race: RaceData, names: Sequence[str], color: dict[str, str]) -> list[str]:
-    metric = race["workload"]["metric"]
-    runs: dict[str, list[Values]] = {name: [] for name in names}
-    for run in race["runs"]:
-        if run["stage"] == "final":
-            runs[run["spec"]["optimizer"]].append(values(run, "validation", metric))
+def _curves(race: Result, names: Sequence[str], color: dict[str, str]) -> list[str]:
+    problem = race.workload
+    runs: dict[str, list[Values]] = {
+        name: [values(run.epochs, "validation", problem.metric) for run in race.finals[name]]
+        for name in names
+    }
     known = [y for columns in runs.values() for column in columns for y in column if y is not None]
     if not known:
         return [_text(CURVES[0], (TOP + BOTTOM) / 2, "no score of any epoch")]
-    epochs = race["workload"]["epochs"]
-    log = _decades(known, race["workload"]["larger_is_better"])
+    epochs = problem.epochs
+    log = _decades(known, problem.larger_is_better)
     ticks, up = _scale(known, log, (BOTTOM, TOP), 5, lambda _: LINE)
     along = _axis(1, max(epochs, 2), *CURVES)
     parts = []
@@ -98,13 +98,13 @@ def _curves(race: RaceData, names: Sequence[str], color: dict[str, str]) -> list
     return parts
 
 
-def _scores(rows: list[dict[str, Any]], color: dict[str, str], larger_is_better: bool) -> list[str]:
+def _scores(rows: Sequence[Row], color: dict[str, str], larger_is_better: bool) -> list[str]:
     heights = [TOP + (i + 0.5) * (BOTTOM - TOP) / len(rows) for i in range(len(rows))]
-    scored = [row["score"] for row in rows if row["score"]["mean"] is not None]
+    scored = [row.score for row in rows if row.score.mean is not None]
     if not scored:
         pairs = zip(rows, heights, strict=True)
         return [part for row, y in pairs for part in _name(row, color, y)]
-    log = _decades([score["mean"] for score in scored], larger_is_better)
+    log = _decades([score.mean or 0.0 for score in scored], larger_is_better)
     ends = [end for score in scored for end in _ends(score) if end > 0 or not log]
     ticks, along = _scale(ends, log, SCORES, 4, lambda tick: 7.5 * len(number(tick)) + 8)
     parts = []
@@ -112,9 +112,9 @@ def _scores(rows: list[dict[str, Any]], color: dict[str, str], larger_is_better:
         parts.append(_path("grid", f"M{along(tick):.1f} {TOP}V{BOTTOM}"))
         parts.append(_text(along(tick), BOTTOM + 20, number(tick), "middle"))
     for row, y in zip(rows, heights, strict=True):
-        score, cls = row["score"], color[row["optimizer"]]
+        score, cls = row.score, color[row.optimizer]
         parts += _name(row, color, y)
-        if score["mean"] is None:
+        if score.mean is None:
             continue
         low, high = _ends(score)
         left, right = along(low), along(high)
@@ -122,25 +122,25 @@ def _scores(rows: list[dict[str, Any]], color: dict[str, str], larger_is_better:
         if log and low <= 0:  # an arrow: it goes on to where there is no logarithm
             points = f"M{left + 6:.1f} {y - 5:.1f}L{left:.1f} {y:.1f}L{left + 6:.1f} {y + 5:.1f}"
             parts.append(_path(f"beyond {cls}", points))
-        middle = along(score["mean"])
+        middle = along(score.mean)
         parts.append(f'<circle class="{cls}" cx="{middle:.1f}" cy="{y:.1f}" r="5"/>')
     return parts
 
 
-def _ends(score: dict[str, Any]) -> tuple[float, ...]:
+def _ends(score: Estimate) -> tuple[float, ...]:
     """Of the interval, and the mean where there is none."""
-    return tuple(score["mean"] + sign * (score["half"] or 0.0) for sign in (-1, 1))
+    return tuple((score.mean or 0.0) + sign * (score.half or 0.0) for sign in (-1, 1))
 
 
-def _name(row: dict[str, Any], color: dict[str, str], y: float) -> list[str]:
+def _name(row: Row, color: dict[str, str], y: float) -> list[str]:
     """Who it is, and below how many runs it lost."""
-    name, lost, runs = row["optimizer"], row["values"].count(None), len(row["values"])
+    name, lost, runs = row.optimizer, row.lost, len(row.values)
     note = f"{lost} of {runs} lost" if lost else "1 run" if runs == 1 else ""
     cls = f"end name {color[name]}{' ours' if name == OURS else ''}"
     parts = [_text(SCORES[0] - 14, y - 2 if note else y + 4, name, cls)]
     if note:
         parts.append(_text(SCORES[0] - 14, y + 10, note, "end small"))
-    if row["score"]["mean"] is None:
+    if row.score.mean is None:
         parts.append(_text(SCORES[0], y + 4, "no score"))
     return parts
 

@@ -15,8 +15,6 @@ from adamomentum_lab.plugins import provided
 
 Scale = Literal["smoke", "mini", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-OURS = "adamomentum"
-"""Whom the others are compared with."""
 Selection = Literal["validation", "last", "test"]
 
 

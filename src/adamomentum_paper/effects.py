@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from adamomentum_lab.race.judge import Row
-from adamomentum_lab.stats.comparisons import Comparison, ScorePair, compare_pairs
+from adamomentum_lab.race.judge import Effect, Row, score_pair
+from adamomentum_lab.selection import Measure
+from adamomentum_lab.space import Settings
+from adamomentum_lab.stats.comparisons import compare_pairs
 from adamomentum_lab.words import join_words
-from adamomentum_lab.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Change:
     what: str
     before: str
     after: str
-    unless: dict[str, Any] = field(default_factory=dict, hash=False)
+    unless: Settings = field(default_factory=dict, hash=False)
     """Settings of `before` under which there is no such change."""
 
 
@@ -33,20 +33,7 @@ CHANGES = (
 )
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A change, and what came of it."""
-
-    what: str
-    comparison: Comparison
-    """Of the contender with the change beside the one without."""
-    differing: dict[str, list[Any]]
-    """Settings that were not the same, without the change and with it."""
-    caveat: str
-    """What else the difference may come from; empty if nothing."""
-
-
-def effects(rows: Sequence[Row], workload: Workload, tuned: bool) -> list[Effect]:
+def effects(rows: Sequence[Row], by: Measure, tuned: bool) -> list[Effect]:
     """Every change whose two contenders were raced, with Holm's correction over those."""
     by_name = {row.optimizer: row for row in rows}
     shown = [
@@ -56,11 +43,8 @@ def effects(rows: Sequence[Row], workload: Workload, tuned: bool) -> list[Effect
         and change.after in by_name
         and not _has(by_name[change.before].settings, change.unless)
     ]
-    pairs = [
-        ScorePair(c.before, c.after, by_name[c.before].values, by_name[c.after].values)
-        for c in shown
-    ]
-    found = compare_pairs(pairs, f"test {workload.metric}", workload.larger_is_better)
+    pairs = [score_pair(by_name[change.before], by_name[change.after]) for change in shown]
+    found = compare_pairs(pairs, by.larger_is_better)
     told = []
     for change, comparison in zip(shown, found, strict=True):
         differing = _differences(by_name[change.before].settings, by_name[change.after].settings)
@@ -69,11 +53,11 @@ def effects(rows: Sequence[Row], workload: Workload, tuned: bool) -> list[Effect
     return told
 
 
-def _has(settings: dict[str, Any], some: dict[str, Any]) -> bool:
+def _has(settings: Settings, some: Settings) -> bool:
     return bool(some) and all(settings.get(name) == value for name, value in some.items())
 
 
-def _differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, list[Any]]:
+def _differences(before: Settings, after: Settings) -> dict[str, list[object]]:
     """A setting that one lacks is as if it were off: such is AdaMomentum's `rectify`."""
     decays = bool(before.get("weight_decay") or after.get("weight_decay"))
     found = {}
@@ -84,11 +68,11 @@ def _differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, lis
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _caveat(change: Change, differing: dict[str, list[Any]], tuned: bool) -> str:
+def _caveat(change: Change, differing: dict[str, list[object]], tuned: bool) -> str:
     if not differing:
         return ""
     names = join_words([_in_words(name) for name in differing])

@@ -7,7 +7,7 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.race.plan import Race, make_plan
 from adamomentum_lab.race.race import run_race
-from adamomentum_lab.race.record import write
+from adamomentum_lab.race.result import write
 from adamomentum_lab.report import page as report
 from tests.adamomentum_lab.problems import HEAD
 
@@ -74,7 +74,7 @@ def raced(folder, origin, accuracy=noisy, names=("adam", "adamomentum", "sgdm"),
 def run_and_write(race, origin, folder, engine):
     plan = make_plan(race, origin.load())
     result = run_race(plan, origin, Store(folder), engine, lambda *_: None)
-    write(result, result.as_json(), folder / "races" / race.id)
+    write(result, folder / "races" / race.id)
     return result
 
 

@@ -9,7 +9,7 @@ import torch
 from adamomentum_lab import catalog, rules
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.problems.digits_mlp import DigitsMLP
-from adamomentum_lab.race.record import problem_as_json
+from adamomentum_lab.race.facts import workload_facts
 from adamomentum_lab.rules import Rules
 from adamomentum_lab.workload import Data, check
 
@@ -38,7 +38,7 @@ def test_a_workload_has_rules_of_its_own():
     assert (DigitsMLP().selection, Mine().selection) == ("validation", "last")
     assert Mine.rules_of("fair") is LAST
     assert Mine("mini", "as-run").selection == "test"
-    assert problem_as_json(Mine())["flaws"] == ["Nobody explains this."]
+    assert workload_facts(Mine(), "mine").flaws == ("Nobody explains this.",)
     with pytest.raises(LabError, match="there is no protocol 'unfair'"):
         Mine.rules_of("unfair")
 

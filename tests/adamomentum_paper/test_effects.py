@@ -6,6 +6,7 @@ from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.files import dumps
 from adamomentum_lab.race.judge import Row
+from adamomentum_lab.report.sentences import of_comparison
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_paper.effects import CHANGES, effects
 
@@ -39,9 +40,8 @@ def test_what_the_momentum_buys():
     assert found.comparison.verdict == "better"
     assert found.comparison.comparisons == 1
     assert (found.differing, found.caveat) == ({}, "")
-    assert "adamomentum is better than eadam: its test accuracy is 2.04 higher" in (
-        found.comparison.sentence
-    )
+    said = of_comparison(found.comparison, "test accuracy")
+    assert "adamomentum is better than eadam: its test accuracy is 2.04 higher" in said
     assert '"what"' in dumps(asdict(found))
 
 

@@ -10,6 +10,10 @@ import time
 
 import pytest
 
+from adamomentum_lab.files import dumps
+from adamomentum_lab.race.record import Record
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.report.data import as_json
 from tests.adamomentum_lab.command_line import (
     InlinePool,
     run_here,
@@ -30,8 +34,8 @@ def test_race(tmp_path, monkeypatch):
     done = run_process("race", file, *RACE, "--runs", runs, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    parts = ["spec", "workload", "headline", "ranking", "tuning", "runs", "machine"]
-    assert list(result) == parts
+    facts = ["format", "spec", "workload", "search", "runs", "caveats", "machine", "digits"]
+    assert list(result) == [*facts, "headline", "ranking", "tuning"]
     assert [row["rank"] for row in result["ranking"]] == [1, 2, 3]
     stages = [run["stage"] for run in result["runs"]]
     assert (stages.count("tuning"), stages.count("final")) == (6, 9)
@@ -45,13 +49,9 @@ def test_race(tmp_path, monkeypatch):
             for run in result["runs"]
             if run["stage"] == "tuning" and run["spec"]["optimizer"] == row["optimizer"]
         ]
-        best = max(tried, key=lambda run: run["final"]["validation"]["accuracy"])
-        assert (
-            best["final"]["validation"]["accuracy"]
-            == next(r for r in tried if r["spec"]["settings"] == row["settings"])["final"][
-                "validation"
-            ]["accuracy"]
-        )
+        (chosen,) = (run for run in tried if run["spec"]["settings"] == row["settings"])
+        best = [max(e["validation"]["accuracy"] for e in run["epochs"]) for run in tried]
+        assert max(best) == max(e["validation"]["accuracy"] for e in chosen["epochs"])
 
     again = run_process("race", file, *RACE, "--runs", runs, "--json")
     assert again.stdout == done.stdout
@@ -60,7 +60,10 @@ def test_race(tmp_path, monkeypatch):
     assert without_machine(json.loads(elsewhere.stdout)) == without_machine(result)
 
     (folder,) = (runs / "races").iterdir()
-    assert json.loads((folder / "race.json").read_text()) == result
+    record = json.loads((folder / "race.json").read_text())
+    assert record == {key: result[key] for key in facts}
+    assert Record.read(folder / "race.json") == Record.from_json(result)
+    assert json.loads(dumps(as_json(Result.read(folder / "race.json")))) == result
     with (folder / "ranking.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert [row["optimizer"] for row in rows] == [r["optimizer"] for r in result["ranking"]]

@@ -1,11 +1,12 @@
-"""Races and measurements that were never run, as records hold them."""
+"""Races and measurements that were never run."""
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
-from adamomentum_lab.stats.comparisons import compare
-from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.record import Record, RunRecord, RunTimes, SearchFacts, WorkloadFacts
+from adamomentum_lab.race.result import Result
 
 ROOT = Path(__file__).parents[2]
 OURS = [90.0, 90.4, 89.7, 90.2, 89.9]
@@ -15,76 +16,59 @@ NEAR = [90.3, 89.8, 90.1, 89.8, 90.3]
 
 
 def race_of(scores, workload="cifar10_resnet34", larger=True, target=None, **more):
-    """A race as its record holds it, with these test scores by seed, or None where one was lost.
+    """A race with these test scores by seed, or None where one was lost.
 
-    `epochs` has for each optimizer the validation scores of every epoch of every seed.
+    `epochs` has for each optimizer the validation scores of every epoch of every seed, `trials` for
+    each its trials (made by `trial`) and the index of the chosen one.
     """
     metric = more.get("metric", "accuracy")
-    names = list(scores)
-    found = {}
-    if "adamomentum" in scores:
-        others = {name: scores[name] for name in names if name != "adamomentum"}
-        of = compare(scores["adamomentum"], others, f"test {metric}", larger)
-        found = {c.other: asdict(c) for c in of}
-    ranking = [
-        {
-            "optimizer": name,
-            "rank": rank,
-            "values": values,
-            "score": asdict(Estimate.of([value for value in values if value is not None])),
-            "comparison": found.get(name),
-            "settings": {"lr": 0.001},
-            "edge": None,
-            "sensitivity": {
-                "decades": (its := more.get("decades", {}).get(name)),
-                "note": more.get("note")
-                or ("no learning rate came within 2%" if its is None else None),
-            },
-        }
-        for rank, (name, values) in enumerate(scores.items(), 1)
-    ]
-    curves = more.get("epochs", {name: [[]] * len(scores[name]) for name in names})
-    runs = [
-        {
-            "stage": "final",
-            "id": f"{name}{seed}",
-            "spec": {"optimizer": name, "seed": seed},
-            "status": "diverged" if scores[name][seed] is None else "done",
-            "epochs": [
-                {"epoch": i, "validation": {metric: score}} for i, score in enumerate(curve, 1)
-            ],
-            "machine": {"seconds": 36.0},
-        }
-        for name in names
-        for seed, curve in enumerate(curves[name])
-    ]
-    spec = {
-        "workload": workload,
-        "scale": "mini",
-        "protocol": "fair",
-        "trials": 4,
-        "tune": [],
-        "halving": False,
+    spec = {"scale": "mini", "protocol": "fair", "trials": 4, "code": "", **more.get("spec", {})}
+    seeds = len(next(iter(scores.values())))
+    race = Race(workload, optimizers=tuple(scores), seeds=seeds, **spec)
+    plain = {
+        name: [[] if score is None else [score] for score in values]
+        for name, values in scores.items()
     }
-    spec |= {"seeds": len(next(iter(scores.values()))), **more.get("spec", {})}
-    return {
-        "name": more.get("name", f"{workload}-{spec['scale']}-{spec['protocol']}"),
-        "spec": spec,
-        "workload": {
-            "about": "Made up.",
-            "metric": metric,
-            "larger_is_better": larger,
-            "target": target,
-            "selection": "validation",
-            "epochs": 5,
-        },
-        "headline": "Somebody won.",
-        "ranking": ranking,
-        "runs": runs,
-        "tuning": {"contenders": more.get("tuned", {})},
-        "machine": {"command": "adamomentum race", "torch": "2", "adamomentum": "0"},
-        "effects": more.get("effects", []),
-    }
+    curves = more.get("epochs", plain)
+    trials, runs = more.get("trials", {}), []
+
+    def run(stage, name, seed, settings, status, epochs, trained):
+        made = race.spec(name, settings, seed)
+        times = RunTimes(seconds=36.0)
+        runs.append(RunRecord(stage, f"{made.id}{len(runs)}", made, status, epochs, trained, times))
+
+    for name, (tried, _) in trials.items():
+        for settings, score, status, trained in tried:
+            epochs = () if score is None else ({"epoch": 1, "validation": {metric: score}},)
+            run("tuning", name, 0, settings, status, epochs, trained)
+    for name, values in scores.items():
+        tried, chosen = trials.get(name, ([({"lr": 0.001}, None, "done", 0)], 0))
+        for seed, (score, curve) in enumerate(zip(values, curves[name], strict=False), 1):
+            epochs = tuple(
+                {"epoch": i, "validation": {metric: one}, "test": {metric: score}}
+                for i, one in enumerate(curve, 1)
+            )
+            status = "diverged" if score is None else "done"
+            run("final", name, seed, tried[chosen][0], status, epochs, len(epochs))
+    facts = WorkloadFacts(
+        workload, "Made up.", metric, larger, target, "validation", more.get("length", 5)
+    )
+    spaces = {name: {"lr": (0.1, 0.001)} for name in trials}
+    machine = {"command": "adamomentum race", "torch": "2", "adamomentum": "0"}
+    record = Record(race, facts, SearchFacts(spaces), tuple(runs), (), machine)
+    return Result(record, more.get("name", f"{workload}-{race.scale}-{race.protocol}"))
+
+
+def trial(lr=0.001, score=None, status="done", trained=5, **settings):
+    """Of AdaMomentum or another: its settings, its score on validation, how it ended."""
+    return {"lr": lr, **settings}, score, status, trained
+
+
+def judged(race, **changes):
+    """A race whose rows were changed: by optimizer, the new fields of its row."""
+    rows = (replace(row, **changes.get(row.optimizer, {})) for row in race.rows)
+    race.__dict__["rows"] = tuple(rows)
+    return race
 
 
 def speed_records(models=("ResNet-34", "one of 64 Mi")):

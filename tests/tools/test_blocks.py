@@ -1,6 +1,7 @@
 """The tables that README and the guide show, and what README says of them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from tools import blocks
@@ -12,6 +13,7 @@ from tests.tools.made import (
     LOWER,
     NEAR,
     OURS,
+    judged,
     landscape_record,
     race_of,
     speed_records,
@@ -115,14 +117,14 @@ def test_the_comparison_for_newcomers():
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ({"adam": NEAR, "sgdm": NEAR}, "no difference to any; number 1 of 3"),
+        ({"adam": NEAR, "sgdm": NEAR}, "no difference to any; number 3 of 3"),
         (
             {"adam": [*NEAR[:4], None], "adabelief": [None] * 5, "sgdm": NEAR, "yogi": NEAR},
-            "no difference to sgdm and yogi; not comparable to adam and adabelief; number 1 of 5",
+            "no difference to sgdm and yogi; not comparable to adam and adabelief; number 3 of 5",
         ),
         (
             {"adam": [*NEAR[:4], None], "sgdm": LOWER, "yogi": NEAR},
-            "better than sgdm; not comparable to adam; number 1 of 4",
+            "better than sgdm; not comparable to adam; number 2 of 4",
         ),
         ({"adam": [None] * 5}, "not comparable to adam; number 1 of 2"),
         ({}, "number 1 of 1"),
@@ -141,11 +143,12 @@ def test_what_cannot_be_compared_is_said(scores, words):
 
 
 def test_nothing_is_said_of_one_seed_or_of_lost_runs_of_ours():
-    for scores in ({"adamomentum": [90.0], "adam": [10.0]}, {"adamomentum": [None], "adam": [1.0]}):
+    ours = {"adamomentum": [90.0], "adam": [10.0]}, {"adamomentum": [None], "adam": [1.0]}
+    for rank, scores in enumerate(ours, 1):
         race = race_of(scores)
         line = blocks.comparison([race], "x.md").splitlines()[2]
         assert line.startswith("| [cifar10_resnet34](x.md), accuracy ↑, 1 seed |")
-        assert line.endswith("| not comparable to adam; number 1 of 2 |")
+        assert line.endswith(f"| not comparable to adam; number {rank} of 2 |")
         assert "worse on none, not comparable on `cif" in blocks.in_short([race]).splitlines()[0]
 
 
@@ -164,15 +167,20 @@ def test_what_the_protocol_does():
 
 def test_what_a_permutation_does_not_confirm_is_said():
     race = race_of({"adamomentum": OURS, "adam": LOWER, "sgdm": LOWER, "yogi": HIGHER})
-    for row, found in zip(race["ranking"][1:], (0.06, 0.04, 0.06), strict=True):
-        row["comparison"] |= {"permutation_holm": found, "permutation_note": None}
+    assert race.row("adam").comparison.permutation_note  # too few seeds to confirm anything
+    assert "| better than adam and sgdm; worse than yogi; " in blocks.comparison([race], "x.md")
+    found = {"adam": 0.06, "sgdm": 0.04, "yogi": 0.06}
+    judged(
+        race,
+        **{
+            name: {"comparison": replace(race.row(name).comparison, permutation_holm=p)}
+            for name, p in found.items()
+        },
+    )
     assert blocks.comparison([race], "x.md").endswith(
         "| better than adam (not confirmed by permutation) and sgdm; "
-        "worse than yogi (not confirmed by permutation); number 1 of 4 |\n"
+        "worse than yogi (not confirmed by permutation); number 2 of 4 |\n"
     )
-    row = race["ranking"][1]  # too few seeds to confirm anything
-    row["comparison"] |= {"permutation_note": "too few"}
-    assert "better than adam and sgdm;" in blocks.comparison([race], "x.md")
 
 
 def test_blocks_are_filled_and_the_rest_is_left():
@@ -216,41 +224,40 @@ def test_what_readme_and_guide_show_is_what_the_records_make():
 
 def test_what_readme_says_of_the_records_in_its_own_words():
     races = {
-        race["name"]: {row["optimizer"]: row for row in race["ranking"]}
-        for race in claims.Records.of().races
+        race.name: {row.optimizer: row for row in race.rows} for race in claims.Records.of().races
     }
     ptb, gan = races["ptb_lstm1-mini-fair"], races["cifar10_dcgan-mini-fair"]
     # "AdaMomentum is far ahead of Adam, and Adam with 4.36 times that lr is ahead of AdaMomentum"
     for protocol in ("as-run", "paper"):
         long = races[f"ptb_lstm1_long-mini-{protocol}"]
         for name in ("lr", "decoupled_weight_decay", "weight_decay"):
-            assert len({row["settings"][name] for row in long.values()}) == 1
-        assert long["adam"]["comparison"]["verdict"] == "worse"
-        assert long["adam-translated"]["comparison"]["verdict"] == "better"
+            assert len({row.settings[name] for row in long.values()}) == 1
+        assert long["adam"].comparison.verdict == "worse"
+        assert long["adam-translated"].comparison.verdict == "better"
     # "On Penn Treebank that is most of what Adam lacks"
-    adam, adamw, ours = (ptb[n]["score"]["mean"] for n in ("adam", "adamw", "adamomentum"))
+    adam, adamw, ours = (ptb[n].score.mean for n in ("adam", "adamw", "adamomentum"))
     assert 0.5 < (adam - adamw) / (adam - ours) < 1
-    assert {row["settings"]["weight_decay"] for row in ptb.values()} == {1.2e-4}
-    assert {row["settings"]["betas"][0] for name, row in ptb.items() if name != "sgdm"} == {0.7}
+    assert {row.settings["weight_decay"] for row in ptb.values()} == {1.2e-4}
+    assert {row.settings["betas"][0] for name, row in ptb.items() if name != "sgdm"} == {0.7}
     # "a lead over one alone, as with DenseNet and DCGAN"
     dense = races["cifar10_densenet121-mini-fair"]
-    assert dense["adam"]["comparison"]["verdict"] == "worse"
-    assert dense["adam-translated"]["comparison"]["verdict"] == "no difference detected"
+    assert dense["adam"].comparison.verdict == "worse"
+    assert dense["adam-translated"].comparison.verdict == "no difference detected"
     # "as-run Adam has no weight decay, AdaMomentum, AdaBelief and SGDM have", and its larger lr
     as_run = races["cifar10_resnet34-mini-as-run"]
-    decay = {name: row["settings"]["weight_decay"] for name, row in as_run.items()}
+    decay = {name: row.settings["weight_decay"] for name, row in as_run.items()}
     assert {name for name, value in decay.items() if value == 0} == {"adam", "adam-translated"}
-    assert as_run["adam-translated"]["comparison"]["verdict"] == "no difference detected"
-    assert {row["settings"]["betas"][0] for name, row in gan.items() if name != "sgdm"} == {0.5}
-    assert gan["adam-translated"]["comparison"]["verdict"] == "worse"
-    assert gan["adam"]["comparison"]["verdict"] == "no difference detected"
+    assert as_run["adam-translated"].comparison.verdict == "no difference detected"
+    assert {row.settings["betas"][0] for name, row in gan.items() if name != "sgdm"} == {0.5}
+    assert gan["adam-translated"].comparison.verdict == "worse"
+    assert gan["adam"].comparison.verdict == "no difference detected"
     # "lr was tuned in place of eps"
-    assert {row["settings"].get("eps") for row in gan.values()} == {1e-8, 1e-16, None}
+    assert {row.settings.get("eps") for row in gan.values()} == {1e-8, 1e-16, None}
     # "there it is the largest that was tried"
     sgdm = {name: race["sgdm"] for name, race in races.items() if "sgdm" in race}
-    assert {name for name, row in sgdm.items() if row["edge"] == "largest"} == {
+    assert {name for name, row in sgdm.items() if row.edge == "largest"} == {
         f"{name}-mini-fair"
         for name in ("cifar10_densenet121", "multi30k_transformer", "digits_cnn", "digits_mlp")
     }
     # "SGDM had no good lr among its trials"
-    assert gan["sgdm"]["score"]["mean"] > 10 * gan["adamomentum"]["score"]["mean"]
+    assert gan["sgdm"].score.mean > 10 * gan["adamomentum"].score.mean

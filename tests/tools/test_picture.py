@@ -98,8 +98,7 @@ def test_labels_of_a_picture_do_not_touch(low, top, larger):
     top = max(top, low)
     curves = {"adamomentum": [[low, top] * 13] * 2, "adam": [[top]] * 2}
     scores = {"adamomentum": [low, low], "adam": [top, top]}
-    race = race_of(scores, epochs=curves, larger=larger)
-    race["workload"]["epochs"] = 26
+    race = race_of(scores, epochs=curves, larger=larger, length=26)
     texts, _ = drawn(race)
     left = sorted((y, text) for text, x, y in texts if x < 60 and y > 60)
     assert 2 <= len(left) <= 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from adamomentum_lab import commands
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.driver import Driver
-    from adamomentum_lab.race.record import Result
+    from adamomentum_lab.race.result import Result
     from adamomentum_lab.workload import Workload
 
 
@@ -152,19 +153,20 @@ def race(
         # Standard output is for results; a user's file may print.
         with pool, contextlib.redirect_stdout(sys.stderr):
             from adamomentum_lab.race.race import run_race
-            from adamomentum_lab.race.record import write
+            from adamomentum_lab.race.result import write
 
             try:
                 hear = (display.on_run, display.on_pace, display.drop)
                 result = run_race(plan, reference, store, pool, *hear)
             except KeyboardInterrupt as error:
                 raise StoppedError from error
-            payload = result.as_json()
-            write(result, payload, folder)
+            write(result, folder)
         if tensorboard:
             _tensorboard(result, folder / "tensorboard")
     if as_json:
-        typer.echo(dumps(payload))
+        from adamomentum_lab.report.data import as_json as result_as_json
+
+        typer.echo(dumps(result_as_json(result)))
     else:
         show_race(result, folder)
 
@@ -211,12 +213,13 @@ def _tensorboard(result: Result, folder: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise LabError("--tensorboard needs: pip install tensorboard") from error
-    for stage, run in result.runs:
-        name = f"{stage}-{run.spec.optimizer}-seed{run.spec.seed}-{run.spec.id[:6]}"
+    for run in result.runs:
+        name = f"{run.stage}-{run.spec.optimizer}-seed{run.spec.seed}-{run.spec.id[:6]}"
         with SummaryWriter(str(folder / name)) as writer:
             for record in run.epochs:
                 for split, scores in record.items():
-                    if split == "epoch" or (stage == "tuning" and split == "test"):
+                    if split == "epoch" or (run.stage == "tuning" and split == "test"):
                         continue
                     for metric, value in scores.items():
-                        writer.add_scalar(f"{metric}/{split}", value, record["epoch"])
+                        shown = math.nan if value is None else value
+                        writer.add_scalar(f"{metric}/{split}", shown, record["epoch"])

@@ -64,8 +64,8 @@ def train(
     from adamomentum_lab.engine.spec import Spec
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import LabError
+    from adamomentum_lab.race.facts import caveats_of, run_as_json
     from adamomentum_lab.race.plan import base_settings
-    from adamomentum_lab.race.record import caveats_of, run_as_json
     from adamomentum_lab.report.progress import Display
     from adamomentum_lab.selection import select_epoch
     from adamomentum_lab.training.loop import shown_file

@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adamomentum_lab import contenders
 from adamomentum_lab.engine.spec import Spec
@@ -14,8 +14,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.race import search
 from adamomentum_lab.race.search import Rung, Search
 from adamomentum_lab.rules import Scale, at_scale
-from adamomentum_lab.space import LOGARITHMIC, Settings, Space, Value, ends
-from adamomentum_lab.words import number
+from adamomentum_lab.space import LOGARITHMIC, Settings, Space, ends
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run, Store
@@ -39,6 +38,16 @@ class Race:
     tune: tuple[str, ...] = ()
     """The settings that are searched; none stands for all of the space."""
     halving: bool = False
+    baseline: str | None = contenders.BASELINE
+    """Whom the others are compared with; None of those raced."""
+
+    def __post_init__(self) -> None:
+        if self.baseline is None or self.baseline in self.optimizers:
+            return
+        if self.baseline != contenders.BASELINE:
+            raced = ", ".join(self.optimizers)
+            raise LabError(f"the baseline {self.baseline!r} is not raced; it must be of {raced}.")
+        object.__setattr__(self, "baseline", None)
 
     def spec(self, optimizer: str, settings: Settings, seed: int) -> Spec:
         """One of its runs."""
@@ -60,8 +69,9 @@ class Race:
 
     @property
     def id(self) -> str:
-        """Of all of it; also the name of its folder."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """Of all that decides its runs; also the name of its folder."""
+        decisive = {key: value for key, value in asdict(self).items() if key != "baseline"}
+        text = json.dumps(decisive, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -117,31 +127,7 @@ class Plan:
             f"{self.all_epochs} epochs."
         )
 
-    def lines(self) -> list[str]:
-        """What is searched and how, for people."""
-        if not self.race.trials:
-            return []
-        alike: dict[str, list[str]] = {}
-        for optimizer, space in self.spaces.items():
-            parts = [f"{name.replace('_', ' ')} {_range(name, space[name])}" for name in space]
-            alike.setdefault(", ".join(parts), []).append(optimizer)
-        found = [
-            f"Searched ({self.race.search}) for {', '.join(names)}: {words or 'nothing'}."
-            for words, names in alike.items()
-        ]
-        if len(self.rungs) > 1:
-            first, *later = self.rungs
-            more = "".join(f", the best {rung.trials} to {rung.epochs}" for rung in later)
-            start = f"Halving, for each: {first.trials} trials up to epoch {first.epochs}"
-            found.append(f"{start}{more}.")
-        found += [
-            f"{name}: {len(self.trials[name])} of {self.race.trials} trials try all there is; "
-            "nobody gets the rest."
-            for name in self.exhausted
-        ]
-        return found
-
-    def space_as_json(self, optimizer: str) -> dict[str, Any]:
+    def space_as_json(self, optimizer: str) -> dict[str, object]:
         """What is searched: lists of values, or the two ends of a log-uniform distribution."""
         return {
             name: dict(zip(("from", "to"), ends(values), strict=True))
@@ -150,7 +136,7 @@ class Plan:
             for name, values in self.spaces[optimizer].items()
         }
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As `adamomentum race --dry-run --json` prints it."""
         return {
             "epochs": self.all_epochs,
@@ -210,11 +196,3 @@ def _known_specs(plan: Plan) -> list[Spec]:
     if trials:
         return [race.spec(*trial, TUNING_SEED) for trial in trials]
     return [race.spec(*start, seed) for start in starts for seed in race.final_seeds]
-
-
-def _range(name: str, values: tuple[Value, ...]) -> str:
-    if name in LOGARITHMIC:
-        return "..".join(map(number, ends(values)))
-    if all(isinstance(value, float) for value in values):
-        return " to ".join(map(number, ends(values)))
-    return " ".join(map(number, values))

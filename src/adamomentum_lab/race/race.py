@@ -11,11 +11,11 @@ from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.judge import edge_of, ranking
+from adamomentum_lab.race.facts import record_of
 from adamomentum_lab.race.plan import TUNING_SEED, Plan
-from adamomentum_lab.race.record import Result, Tuning
+from adamomentum_lab.race.record import Stage
+from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.search import select_survivors, select_winner
-from adamomentum_lab.race.sensitivity import sensitivity
 from adamomentum_lab.space import Settings
 from adamomentum_lab.workload import Workload
 
@@ -32,7 +32,7 @@ def run_race(
     on_pace: Callable[[int, int], None] = lambda *_: None,
     on_drop: Callable[[str, int], None] = lambda *_: None,
 ) -> Result:
-    """Run the race: tuning on validation alone, then the seeds, then the ranking.
+    """Run the race: tuning on validation alone, then the seeds.
 
     `on_pace` hears how many epochs were computed so far and how many are left, `on_drop` of runs of
     a contender that are not to be done after all.
@@ -68,37 +68,19 @@ def run_race(
         for (name, i), run in zip(trials, stage("tuning", wanted, rung.epochs, more), strict=True):
             tried[name][i] = run
         before = rung.epochs
-    tuned = {
-        name: Tuning(
-            [mine[i] for i in range(len(mine))],
-            select_winner(mine, workload),
-            plan.space_as_json(name),
-            name in plan.exhausted,
-        )
-        for name, mine in tried.items()
-        if mine
-    }
     best = {
-        name: dict(tuned[name].runs[tuned[name].chosen].spec.settings) if tuned else start
-        for name, start in plan.starts.items()
+        name: dict(mine[select_winner(mine, workload)].spec.settings) if mine else plan.starts[name]
+        for name, mine in tried.items()
     }
     wanted = [(name, best[name], seed) for name in race.optimizers for seed in race.final_seeds]
     runs = stage("final", wanted, plan.epochs, plan.epochs)
     if all(run.status == "failed" for run in runs):
         raise LabError(f"every run failed; the first: {runs[0].error}")
-    finals: dict[str, list[Run]] = {name: [] for name in race.optimizers}
-    for run in runs:
-        finals[run.spec.optimizer].append(run)
-    staged = [("tuning", run) for own in tuned.values() for run in own.runs]
+    staged: list[tuple[Stage, Run]] = [
+        ("tuning", mine[i]) for mine in tried.values() for i in range(len(mine))
+    ]
     staged += [("final", run) for run in runs]
-    rows = ranking(finals, workload)
-    sensitivities = sensitivity([run for stage, run in staged if stage == "tuning"], workload)
-    for row in rows if tuned else ():
-        row.sensitivity = sensitivities[row.optimizer]
-        if "lr" in plan.spaces[row.optimizer]:
-            rates = [dict(run.spec.settings)["lr"] for run in tuned[row.optimizer].runs]
-            row.edge = edge_of(row.settings["lr"], rates)
-    return Result(plan, rows, staged, workload, reference, tuned)
+    return Result(record_of(plan, staged, workload, reference), race.id)
 
 
 class _EpochCount:

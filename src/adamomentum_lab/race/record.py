@@ -1,237 +1,200 @@
-"""What came of a race: its ranking, how each was tuned, every run; and the files that keep it."""
+"""The record of a race: `race.json`, typed. Facts only: what was planned, run and measured.
+
+Rankings, verdicts and words are derived from it (`result.py`), so that better ones reach old
+records too.
+"""
 
 from __future__ import annotations
 
-import csv
-import functools
-import inspect
-import io
 import json
-import shlex
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from adamomentum_lab import contenders, files
-from adamomentum_lab.catalog import Reference
-from adamomentum_lab.engine.environment import environment
-from adamomentum_lab.engine.store import Run
+from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
-from adamomentum_lab.plugins import provided
-from adamomentum_lab.race.judge import Row, headline
-from adamomentum_lab.race.plan import Plan, Race
-from adamomentum_lab.rules import at_scale
-from adamomentum_lab.selection import reported_epoch
-from adamomentum_lab.workload import Workload
+from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.search import Rung
+from adamomentum_lab.race.typed_json import FaultError, Json, decode, encode, get
+from adamomentum_lab.race.upgrade import upgrade
+from adamomentum_lab.rules import Selection
+from adamomentum_lab.selection import EpochRecord
+from adamomentum_lab.space import Settings, Space
+
+FORMAT = 2
+"""Of the files that are written. A change of the meaning of a key is a new one."""
+
+Stage = Literal["tuning", "final"]
+Status = Literal["done", "diverged", "failed", "stopped"]
 
 
-@dataclass
-class Tuning:
-    """How one contender was tuned."""
-
-    runs: list[Run]
-    """By trial, each as far as it was trained; `stopped` where others went on."""
-    chosen: int
-    """The index of the best on validation."""
-    space: dict[str, Any]
-    exhausted: bool
-    """Whether there was less to try than the budget allowed."""
-
-    @property
-    def epochs(self) -> int:
-        """What was spent, whether in this race or before."""
-        return sum(len(run.epochs) for run in self.runs)
-
-    def as_json(self, workload: Workload) -> dict[str, Any]:
-        """A dictionary that JSON can write; trials are numbered from 1."""
-        trials = [
-            {
-                "trial": i,
-                "settings": run.spec.as_json()["settings"],
-                "run": run.spec.id,
-                "status": run.status,
-                "epochs": len(run.epochs),
-                "validation": reported_epoch(run, workload).get("validation"),
-            }
-            for i, run in enumerate(self.runs, 1)
-        ]
-        ends = {"trials": trials, "chosen": self.chosen + 1, "epochs": self.epochs}
-        return {"space": self.space, "exhausted": self.exhausted, **ends}
-
-
-@dataclass
-class Result:
-    """Who won, and every run."""
-
-    plan: Plan
-    rows: list[Row]
-    runs: list[tuple[str, Run]]
-    """With the stage of each: tuning or final."""
-    workload: Workload
-    reference: Reference
-    """Where the workload comes from."""
-    tuned: dict[str, Tuning]
-    """By contender; empty where nothing was tuned."""
-
-    @property
-    def race(self) -> Race:
-        """What was raced."""
-        return self.plan.race
-
-    @functools.cached_property
-    def headline(self) -> str:
-        """Who won, and how sure that is."""
-        return headline(self.rows, self.workload)
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What must be said with it."""
-        return caveats_of(self.race.optimizers, self.workload)
-
-    @property
-    def command(self) -> str:
-        """What runs the same race again."""
-        race, reference = self.race, self.reference
-        options = {"optimizers": ",".join(race.optimizers)}
-        options |= {key: getattr(race, key) for key in ("trials", "seeds", "scale", "protocol")}
-        options |= {"search": race.search} if race.trials else {}
-        options |= {"tune": ",".join(race.tune)} if race.tune else {}
-        words = ["adamomentum", "race", race.workload if reference.module else str(reference.file)]
-        words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        return shlex.join(words + ["--halving"] * race.halving)
-
-    @functools.cached_property
-    def effects(self) -> list[Any]:
-        """What single changes did, where contenders that differ in one were raced."""
-        given = (self.rows, self.workload, self.race.trials > 0)
-        return [effect for find in provided("effects") for effect in find(*given)]
-
-    def as_json(self) -> dict[str, Any]:
-        """The whole, as `adamomentum race --json` prints it."""
-        tuning = {
-            "search": self.race.search,
-            "words": self.plan.lines(),
-            "rungs": [asdict(rung) for rung in self.plan.rungs],
-            "contenders": {name: own.as_json(self.workload) for name, own in self.tuned.items()},
-        }
-        return {
-            "spec": asdict(self.race),
-            "workload": problem_as_json(self.workload),
-            "headline": self.headline,
-            "ranking": [row.as_json() for row in self.rows],
-            **({"tuning": tuning} if self.tuned else {}),
-            "runs": [
-                {"stage": stage, "id": run.spec.id, **run_as_json(run, self.workload)}
-                for stage, run in self.runs
-            ],
-            "machine": {**environment("cpu"), "command": self.command},
-            **({"effects": list(map(asdict, self.effects))} if self.effects else {}),
-            **({"caveats": self.caveats} if self.caveats else {}),
-        }
-
-
-def problem_as_json(workload: Workload) -> dict[str, Any]:
+@dataclass(frozen=True)
+class WorkloadFacts:
     """What a reader of results has to know of a workload, whose file may be gone by then."""
-    return {
-        "about": inspect.cleandoc(type(workload).__doc__ or "").split("\n\n")[0],
-        "metric": workload.metric,
-        "larger_is_better": workload.larger_is_better,
-        "target": workload.target,
-        "selection": workload.selection,
-        "flaws": list(workload.rules_of(workload.protocol).flaws),
-        "epochs": at_scale(workload.epochs, workload.scale),
-    }
+
+    name: str
+    summary: str
+    metric: str
+    larger_is_better: bool
+    target: float | None
+    selection: Selection
+    epochs: int
+    """Of a whole run."""
+    flaws: tuple[str, ...] | None = None
+    """What a reader has to know of its rules, by name; None where those of the protocol hold."""
 
 
-def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, Any]:
-    """One run, as `adamomentum train --json` prints it."""
-    caveats = caveats_of([run.spec.optimizer], workload)
-    return {
-        "spec": run.spec.as_json(),
-        "status": run.status,
-        "epochs": run.epochs[:epochs],
-        "final": reported_epoch(run, workload, epochs),
-        "machine": {**run.machine, "epoch_seconds": run.seconds[:epochs]},
-        **({"caveats": caveats} if caveats else {}),
-        **({"error": run.error} if run.error else {}),
-    }
+@dataclass(frozen=True)
+class SearchFacts:
+    """What was searched; empty where nothing was tuned."""
+
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    """By contender and setting: the values of the grid."""
+    rungs: tuple[Rung, ...] = ()
+    """How long the trials trained."""
 
 
-def caveats_of(names: Iterable[str], workload: Workload) -> tuple[str, ...]:
-    """What must be said with the runs of these optimizers."""
-    return (*workload.caveats, *missing_settings(names, type(workload), workload.protocol))
+@dataclass(frozen=True)
+class RunTimes:
+    """What may differ between two identical runs."""
+
+    updates: int | None = None
+    seconds: float | None = None
+    ms_per_update: float | None = None
+    epoch_seconds: tuple[float, ...] = ()
+    environment: dict[str, object] = field(default_factory=dict)
+    """Versions, processor, threads, device."""
 
 
-def missing_settings(
-    names: Iterable[str], workload: type[Workload], protocol: str
-) -> tuple[str, ...]:
-    """A caveat, where a protocol has settings of its own but not for all of these."""
-    settings = workload.settings.get(protocol, {})
-    missing = [name for name in names if not contenders.get(name).settings_for(settings)]
-    if not settings or not missing:
-        return ()
-    return (f"no settings are known of {', '.join(missing)} under {protocol}: their defaults",)
+@dataclass(frozen=True)
+class RunRecord:
+    """One run."""
+
+    stage: Stage
+    id: str
+    spec: Spec
+    status: Status
+    """`stopped` is by halving, before the last epoch."""
+    epochs: tuple[EpochRecord, ...]
+    """Scores that are no finite numbers are None. A small record has of a trial only the epoch that
+    is reported."""
+    trained: int
+    """Epochs that were trained."""
+    machine: RunTimes = field(default_factory=RunTimes)
+    error: str | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """Every setting of the optimizer, as JSON has them."""
+        settings: Settings = self.spec.as_json()["settings"]
+        return settings
 
 
-def write(result: Result, payload: dict[str, Any], folder: Path) -> None:
-    """The ranking and every run, trials included, as CSV and JSON, which is the payload."""
-    contents = {
-        "race.json": dumps(payload) + "\n",
-        "ranking.csv": _csv([_ranking_row(row, result.workload) for row in result.rows]),
-        "runs.csv": _csv([_run_row(*one, result.workload) for one in result.runs]),
-    }
-    try:
-        for name, content in contents.items():
-            files.write(folder / name, content)
-    except LabError as error:
-        raise LabError(f"{error} The runs themselves are kept.") from error
+@dataclass(frozen=True)
+class Record:
+    """A race that was run. `Record.read` reads `race.json`, of this and of older versions."""
+
+    spec: Race
+    workload: WorkloadFacts
+    search: SearchFacts
+    runs: tuple[RunRecord, ...]
+    """The trials of each contender in their order, then the final runs."""
+    caveats: tuple[str, ...]
+    machine: dict[str, object]
+    """Where the record was written, and under `command` what runs the same race again."""
+    digits: int | None = None
+    """Significant digits of the scores, where the record has fewer than were measured."""
+    format: int = FORMAT
+
+    @classmethod
+    def read(cls, file: Path | str) -> Record:
+        """From a file."""
+        try:
+            data = json.loads(Path(file).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            why = f"{file} cannot be read ({error})"
+            raise LabError(f"{why}; the command of its race writes it anew.") from error
+        return cls.from_json(data, str(file))
+
+    @classmethod
+    def from_json(cls, data: Json, source: str = "the record") -> Record:
+        """From what `as_json` gave, or an older version of it. Other keys are ignored."""
+        try:
+            number = data.get("format", 1) if isinstance(data, dict) else 1
+            if not isinstance(number, int) or number > FORMAT:
+                newer = f"{source} has the format {number!r}, and this version reads up to {FORMAT}"
+                raise LabError(f"{newer}; a newer adamomentum reads it.")
+            whole = upgrade(data) if number < 2 else data
+            shared = {k: get(get(whole, "spec"), k, "spec") for k in SHARED}
+            record: Record = decode(cls, _with_specs(whole, shared))
+            _check_race(record)
+        except FaultError as fault:
+            anew = "the command of its race writes it anew, and finished runs are not repeated"
+            raise LabError(
+                f"{source} was written by another version, or changed: {fault}; {anew}."
+            ) from fault
+        return record
+
+    def as_json(self) -> dict[str, Json]:
+        """As `race.json` has it; `from_json` is the inverse."""
+        keys = ("spec", "workload", "search", "runs", "caveats", "machine", "digits")
+        return {"format": FORMAT, **{key: encode(getattr(self, key)) for key in keys}}
+
+    def dumps(self) -> str:
+        """As the text of `race.json`."""
+        return dumps(self.as_json()) + "\n"
 
 
-def _csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+SHARED = ("workload", "code", "scale", "protocol")
+"""What every run has in common with its race; a small record says it once."""
 
 
-def _ranking_row(row: Row, workload: Workload) -> dict[str, Any]:
-    gap, c, machine = row.difference, row.comparison, row.machine
-    tests = {"p": "p", "p after Holm": "p_holm", "Hedges' g": "effect"}
-    tests |= {"permutation p": "permutation", "could be missed": "missed", "verdict": "verdict"}
-    to_target = {"epochs": row.epochs_to_target, "steps": row.steps_to_target}
-    to_target["seconds"] = machine["seconds_to_target"]
-    return {
-        "rank": row.rank,
-        "optimizer": row.optimizer,
-        f"test {workload.metric}": row.score.mean,
-        "95% +/-": row.score.half,
-        "seeds": len(row.values),
-        "diverged": row.diverged,
-        "failed": row.failed,
-        "difference": gap and gap.mean,
-        "difference 95% +/-": gap and gap.half,
-        **{title: getattr(c, name, None) for title, name in tests.items()},
-        **{f"{unit} to target": took and took.mean for unit, took in to_target.items()},
-        "reached target": row.reached,
-        "ms per update": machine["ms_per_update"],
-        "settings": json.dumps(row.settings),
-    }
+def _with_specs(whole: Json, shared: dict[str, Json]) -> Json:
+    """With specifications of runs that are whole."""
+    runs = get(whole, "runs")
+    if not isinstance(whole, dict) or not isinstance(runs, list):
+        raise FaultError("runs is no list")
+    made: list[Json] = []
+    for i, run in enumerate(runs):
+        spec = get(run, "spec", f"runs[{i}]")
+        if not isinstance(run, dict) or not isinstance(spec, dict):
+            raise FaultError(f"runs[{i}].spec is no object")
+        made.append({**run, "spec": {**shared, **spec}})
+    return {**whole, "runs": made}
 
 
-def _run_row(stage: str, run: Run, workload: Workload) -> dict[str, Any]:
-    end, metric = reported_epoch(run, workload), workload.metric
-    return {
-        "stage": stage,
-        "optimizer": run.spec.optimizer,
-        "seed": run.spec.seed,
-        "status": run.status,
-        "epoch": end.get("epoch"),
-        f"validation {metric}": end.get("validation", {}).get(metric),
-        f"test {metric}": end.get("test", {}).get(metric) if stage == "final" else None,
-        "ms per update": run.machine.get("ms_per_update"),
-        "settings": json.dumps(run.spec.as_json()["settings"]),
-        "id": run.spec.id,
-    }
+def _check_race(record: Record) -> None:
+    """That every contender has all its final runs, with the settings of one of its trials."""
+    race = record.spec
+    for name in race.optimizers:
+        mine = [run for run in record.runs if run.spec.optimizer == name]
+        finals = [run.spec.settings for run in mine if run.stage == "final"]
+        if len(finals) != race.seeds:
+            raise FaultError(f"{name} has {len(finals)} final runs, not {race.seeds}")
+        tried = [run.spec.settings for run in mine if run.stage == "tuning"]
+        if race.trials and not set(finals) <= set(tried):
+            raise FaultError(f"the settings of the final runs of {name} are those of no trial")
+    for i, run in enumerate(record.runs):
+        for j, epoch in enumerate(run.epochs):
+            _check_epoch(epoch, record.workload, f"runs[{i}].epochs[{j}]")
+
+
+def _check_epoch(epoch: EpochRecord, workload: WorkloadFacts, place: str) -> None:
+    """That it has its number, scores, and what it is selected by."""
+    if type(get(epoch, "epoch", place)) is not int:
+        raise FaultError(f"{place}.epoch is no whole number")
+    if workload.selection != "last":
+        scores = get(epoch, workload.selection, place)
+        get(scores, workload.metric, f"{place}.{workload.selection}")
+    for split, scores in epoch.items():
+        if split == "epoch":
+            continue
+        if not isinstance(scores, dict) or not all(map(_is_score, scores.values())):
+            raise FaultError(f"{place}.{split} is no object of numbers")
+
+
+def _is_score(value: object) -> bool:
+    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))

@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adamomentum_lab.engine.store import Run
-from adamomentum_lab.selection import reported_epoch
+from adamomentum_lab.race.record import RunRecord
+from adamomentum_lab.selection import Measure, reported_epoch
 from adamomentum_lab.stats.estimates import finite
 from adamomentum_lab.stats.profiles import expected_best
-from adamomentum_lab.workload import Workload
 
 WITHIN = 0.02
 """How far from the best, relative to it, a score still counts as good: our choice."""
@@ -45,16 +44,16 @@ class Sensitivity:
 
 
 def sensitivity(
-    tried: Sequence[Run], workload: Workload, within: float = WITHIN
+    tried: Sequence[RunRecord], by: Measure, within: float = WITHIN
 ) -> dict[str, Sensitivity]:
     """By optimizer, from the tuning runs of a race.
 
     What is good is measured by the best of all optimizers: one that is equally bad at every
     learning rate shall not pass for robust.
     """
-    ends = [reported_epoch(run, workload).get("validation", {}) for run in tried]
-    scores = finite([end.get(workload.metric) for end in ends])
-    pick = max if workload.larger_is_better else min
+    ends = [reported_epoch(run, by).get("validation", {}) for run in tried]
+    scores = finite([end.get(by.metric) for end in ends])
+    pick = max if by.larger_is_better else min
     best = pick((score for score in scores if score is not None), default=math.nan)
     room = within * abs(best)
     found = {}
@@ -81,6 +80,6 @@ def sensitivity(
             points=points,
             decades=None if note else math.log10(good[-1] / good[0]),
             note=note,
-            expected_best=expected_best(mine, workload.larger_is_better),
+            expected_best=expected_best(mine, by.larger_is_better),
         )
     return found

@@ -1,14 +1,15 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  // Okabe and Ito's colours, which the colour-blind tell apart; the first is AdaMomentum's. Beyond
+  // Okabe and Ito's colours, which the colour-blind tell apart; the first is the baseline's. Beyond
   // eight optimizers the colours come again with another dash.
   const light = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b07d00", "#2a9bd6", "#000000", "#7a5c3a"];
   const dark = ["#4db4f0", "#ff8a3d", "#2fd0a0", "#f0a3cc", "#f0c04a", "#9bd8f7", "#f2f2f2", "#c9a27a"];
   const dashes = ["solid", "dash", "dot", "dashdot"];
   const PAGE = 20; // rows of the table of runs that are shown at once
   const isDark = window.matchMedia("(prefers-color-scheme: dark)");
-  const every = [...new Set(["adamomentum", ...data.races.flatMap((race) => race.order)])];
+  const baselines = data.races.flatMap((race) => race.baseline ?? []);
+  const every = [...new Set([...baselines, ...data.races.flatMap((race) => race.order)])];
 
   const colour = (name) => {
     const place = every.indexOf(name);
@@ -17,7 +18,7 @@
   const line = (name) => ({
     color: colour(name),
     dash: dashes[Math.floor(every.indexOf(name) / light.length) % dashes.length],
-    width: name === "adamomentum" ? 3 : 1.8,
+    width: baselines.includes(name) ? 3 : 1.8,
   });
   const faint = (name) => {
     const hex = colour(name).slice(1);

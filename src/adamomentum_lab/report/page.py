@@ -8,13 +8,12 @@ import datetime
 import hashlib
 import importlib.util
 import io
-import json
 import math
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,67 +23,48 @@ from adamomentum_lab import words
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
+from adamomentum_lab.race.record import RunRecord
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.report import sentences
 from adamomentum_lab.report.html import render
-from adamomentum_lab.rules import OURS, UNTUNED, explain, protocols
+from adamomentum_lab.rules import UNTUNED, explain, protocols
+from adamomentum_lab.selection import Measure, reported_epoch
 from adamomentum_lab.stats import curves
+from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.stats.profiles import profiles
 
 _HERE = Path(__file__).parent
 _ENVIRONMENT = (
     "adamomentum", "commit", "torch", "python", "platform", "processors", "threads", "device",
 )  # fmt: skip
-_KEY = ("workload", "scale", "protocol", "code")  # races of the same may contain each other
 _DIGITS = 6  # of numbers in the page; more than anyone reads, fewer than a float has
-RaceData = dict[str, Any]
-"""A race as its race.json was read."""
+Data = dict[str, object]
+"""For the scripts of the page, as JSON."""
 
 
-def load(folder: Path) -> list[RaceData]:
+def load(folder: Path) -> list[Result]:
     """The races of a folder, those left out that another one contains."""
     files = sorted(folder.glob("races/*/race.json"), key=lambda file: file.parent)
-    races = [_read(file) for file in files]
+    races = [Result.read(file) for file in files]
     if not races:
         hint = "`adamomentum race` makes one, and --runs names the folder that has them"
         raise LabError(f"there is no finished race in {folder}; {hint}.")
+    ids = [{run.id for run in race.runs} for race in races]
 
-    def key(race: RaceData) -> tuple[str, ...]:
-        return tuple(race["spec"][name] for name in _KEY)
-
-    ids = [{run["id"] for run in race["runs"]} for race in races]
+    def key(i: int) -> tuple[str, ...]:  # races of the same may contain each other
+        race = races[i].race
+        return race.workload, race.scale, race.protocol, race.code
 
     def contains(j: int, i: int) -> bool:
         more = ids[i] < ids[j] or (ids[i] == ids[j] and i < j)
-        return more and key(races[i]) == key(races[j])
+        return more and key(i) == key(j)
 
     places = range(len(races))
-    whole = [races[i] for i in places if not any(contains(j, i) for j in places)]
-    return sorted(whole, key=key)
+    whole = [i for i in places if not any(contains(j, i) for j in places)]
+    return [races[i] for i in sorted(whole, key=key)]
 
 
-def _read(file: Path) -> RaceData:
-    try:
-        race: RaceData = json.loads(file.read_text(encoding="utf-8"))
-        whole = race.keys() >= {"spec", "workload", "ranking", "runs", "machine"} and all(
-            isinstance(name, str)
-            for name in (*map(race["spec"].get, _KEY), *(run["id"] for run in race["runs"]))
-        )
-    except (KeyError, TypeError):
-        whole = False
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        why = f"{file} cannot be read ({error})"
-        raise LabError(f"{why}; the command of its race writes it anew.") from error
-    if not whole:
-        raise _foreign_error(file)
-    race["name"] = file.parent.name
-    return race
-
-
-def _foreign_error(file: Path) -> LabError:
-    anew = "the command of its race writes it anew, and finished runs are not repeated"
-    return LabError(f"{file} was written by another version, or changed; {anew}.")
-
-
-def render_races(races: Sequence[RaceData], folder: Path) -> str:
+def render_races(races: Sequence[Result], folder: Path) -> str:
     """The whole page."""
     from jinja2 import TemplateError
 
@@ -95,17 +75,19 @@ def render_races(races: Sequence[RaceData], folder: Path) -> str:
             render_races([race], folder)  # which of them it is
         if len(races) > 1:
             raise
-        raise _foreign_error(folder / "races" / races[0]["name"] / "race.json") from error
+        file = folder / "races" / races[0].name / "race.json"
+        anew = "the command of its race writes it anew, and finished runs are not repeated"
+        raise LabError(f"{file} was written by another version, or changed; {anew}.") from error
 
 
-def _page(races: Sequence[RaceData], folder: Path) -> str:
-    views = [_view(race, folder) for race in races]
-    known = {run["id"] for race in races for run in race["runs"]}
+def _page(races: Sequence[Result], folder: Path) -> str:
     files = [_HERE / f"page.{kind}" for kind in ("html", "css", "js")]
     html, css, script = (file.read_text(encoding="utf-8") for file in files)
     scripts = [_plotly(), script]
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
-    data = {"races": [view.pop("data") for view in views], "profile": _profile(races)}
+    known = {run.id for race in races for run in race.runs}
+    profile = _profile(races)
+    data = {"races": [_data(race) for race in races], "profile": profile}
     return render(
         html,
         {"interval": _interval, "setting": words.number, "probability": _probability},
@@ -114,13 +96,12 @@ def _page(races: Sequence[RaceData], folder: Path) -> str:
         policy=" ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests),
         scripts=scripts,
         data=dumps(data).replace("<", "\\u003c"),  # it stands inside a script element
-        races=views,
-        profile=data["profile"],
+        races=[View(race, folder) for race in races],
+        profile=profile,
         others=_count_other_runs(folder, known),
         runs=len(known),
         version=adamomentum.__version__,
         made=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        ours=OURS,
     )
 
 
@@ -132,11 +113,12 @@ def _plotly() -> str:
     return (folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
 
 
-def _interval(estimate: dict[str, Any], sign: bool = False) -> str:
+def _interval(estimate: Estimate, sign: bool = False) -> str:
     """Such as 97.32 ± 0.21."""
-    plus = "+" if sign and estimate["mean"] > 0 else ""
+    assert estimate.mean is not None
+    plus = "+" if sign and estimate.mean > 0 else ""
     # Without an uncertainty, as many digits as tell two ranks apart.
-    return plus + words.plus_minus(estimate["mean"], estimate["half"], ".5g")
+    return plus + words.plus_minus(estimate.mean, estimate.half, ".5g")
 
 
 def _probability(p: float) -> str:
@@ -144,91 +126,108 @@ def _probability(p: float) -> str:
     return words.probability(p).removeprefix("p ").removeprefix("= ")
 
 
-def _view(race: RaceData, folder: Path) -> dict[str, Any]:
-    """What the page says of a race, and under `data` what it draws."""
-    spec, ranking = race["spec"], race["ranking"]
-    name = spec["workload"]
-    paper = next((known[name] for known in provided("published") if name in known), None)
-    rules = protocols().get(spec["protocol"])
-    flaws = race["workload"].get("flaws", rules.flaws if rules else ())
-    if rules is not None and rules.tune and not spec["trials"]:
-        rules, flaws = UNTUNED, UNTUNED.flaws
-    final = [run for run in race["runs"] if run["stage"] == "final"]
-    for row in ranking:
-        row["unscored"] = row["values"].count(None) - row["diverged"] - row["failed"]
-        row["published"] = paper.values.get(row["optimizer"]) if paper else None
-    sensitivities = [row["sensitivity"] for row in ranking if row["sensitivity"]]
-    return {
-        "caveats": (),
-        "effects": (),
-        **race,
-        "problem": race["workload"],
-        "compared": any(row["comparison"] for row in ranking),
-        "anchor": f"race-{race['name']}",
-        "paper": paper,
-        "words": rules.words if rules else "",
-        "flaws": explain(flaws),
-        "tuned": any(point["best"] is not None for one in sensitivities for point in one["points"]),
-        "columns": sorted(
-            {key for row in ranking for key in row["settings"]}, key=words.setting_order
-        ),
-        "environment": _environment(race["runs"]),
-        "pictures": _pictures(final, folder),
-        "seconds": sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]),
-        "data": _data(race, final),
-    }
+@dataclass(frozen=True)
+class Pictures:
+    """Sheets of one run: how it began, how far it came, how it ended."""
+
+    optimizer: str
+    seed: int
+    pictures: list[tuple[str, str]]
+    """When each was made, and the picture."""
 
 
-def _data(race: RaceData, final: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    ranking, problem = race["ranking"], race["workload"]
-    names = [row["optimizer"] for row in ranking]
-    mine = {name: [run for run in final if run["spec"]["optimizer"] == name] for name in names}
+class View:
+    """What the page says of a race."""
 
-    def bands(split: str, metric: str) -> dict[str, Any]:
-        carried = split == "test" and problem["selection"] == "validation"
+    def __init__(self, result: Result, folder: Path) -> None:
+        record, race = result.record, result.race
+        self.name, self.spec, self.problem = result.name, race, result.workload
+        self.ranking, self.caveats, self.command = result.rows, record.caveats, result.command
+        self.baseline, self.rungs = race.baseline, record.search.rungs
+        self.anchor = f"race-{result.name}"
+        self.headline = sentences.of_result(result)
+        self.searched = sentences.of_search(result)
+        metric = f"test {result.workload.metric}"
+        compared = [row.comparison for row in result.rows if row.comparison]
+        self.sentences = [sentences.of_comparison(one, metric) for one in compared]
+        self.effects = [
+            (one.what, sentences.of_comparison(one.comparison, metric), one.caveat)
+            for one in result.effects
+        ]
+        known = (known for known in provided("published") if race.workload in known)
+        self.paper = next((its[race.workload] for its in known), None)
+        self.published = self.paper.values if self.paper else {}
+        rules, flaws = protocols().get(race.protocol), result.workload.flaws
+        if rules is not None and rules.tune and not race.trials:
+            rules, flaws = UNTUNED, UNTUNED.flaws
+        self.words = rules.words if rules else ""
+        self.flaws = explain(rules.flaws if rules and flaws is None else flaws or ())
+        points = [p for row in result.rows if row.sensitivity for p in row.sensitivity.points]
+        self.tuned = any(point.best is not None for point in points)
+        settings = {key for row in result.rows for key in row.settings}
+        self.columns = sorted(settings, key=words.setting_order)
+        self.environment = _environment(record.runs)
+        self.pictures = _pictures(result, folder)
+        self.seconds = sum(run.machine.seconds or 0.0 for run in record.runs)
+
+
+def _data(result: Result) -> Data:
+    """What the page draws of a race."""
+    problem, finals = result.workload, result.finals
+    names = [row.optimizer for row in result.rows]
+
+    def bands(split: str, metric: str) -> Data:
+        carried = split == "test" and problem.selection == "validation"
         return {
-            name: curves.band([curves.values(run, split, metric, carried) for run in runs])
-            for name, runs in mine.items()
+            name: curves.band(
+                [curves.values(run.epochs, split, metric, carried) for run in finals[name]]
+            )
+            for name in names
         }
 
-    tuning = race.get("tuning", {"contenders": {}})["contenders"].values()
-    raced = {own["trials"][own["chosen"] - 1]["run"] for own in tuning}
-    tried = [row for row in ranking if row["sensitivity"]]
+    raced = {own.runs[own.chosen].id for own in result.tuned.values()}
+    runs = [run for run in result.runs if run.stage == "final"]
     found = {
-        "metric": problem["metric"],
-        "larger": problem["larger_is_better"],
+        "metric": problem.metric,
+        "larger": problem.larger_is_better,
         "optimizers": names,
-        "order": race["spec"]["optimizers"],
+        "order": list(result.race.optimizers),
+        "baseline": result.race.baseline,
         "curves": [
             {"split": split, "metric": metric, "bands": bands(split, metric)}
-            for split, metric in curves.split_metrics(final)
+            for split, metric in curves.split_metrics(run.epochs for run in runs)
         ],
-        "clock": {name: curves.clock(runs) for name, runs in mine.items()},
-        "best": {row["optimizer"]: row["sensitivity"]["expected_best"] for row in tried},
+        "clock": {
+            name: curves.clock(run.machine.epoch_seconds for run in finals[name]) for name in names
+        },
+        "best": {
+            row.optimizer: row.sensitivity.expected_best for row in result.rows if row.sensitivity
+        },
     }
-    runs = [_run(run, problem["metric"], run["id"] in raced) for run in race["runs"]]
-    return {**_short(found), "runs": runs}
+    shown = [_run(run, problem, run.id in raced) for run in result.runs]
+    return {**_short(found), "runs": shown}
 
 
-def _run(run: dict[str, Any], metric: str, chosen: bool) -> dict[str, Any]:
+def _run(run: RunRecord, by: Measure, chosen: bool) -> Data:
     """A run as the page shows it. Of a trial, test is not shown: it decided nothing."""
-    spec, final = run["spec"], run.get("final") or {}
-    hidden = "test" if run["stage"] == "tuning" else ""
-    scores = {split: final.get(split, {}).get(metric) for split in ("validation", "test")}
-    shown = [one for one in curves.split_metrics([run]) if one[0] != hidden]
-    columns = [[*one, curves.values(run, *one)] for one in shown]
+    final = reported_epoch(run, by)
+    hidden = "test" if run.stage == "tuning" else ""
+    scores = {split: final.get(split, {}).get(by.metric) for split in ("validation", "test")}
+    epochs = run.epochs if len(run.epochs) == run.trained else ()  # a small record has one
+    shown = [one for one in curves.split_metrics([epochs]) if one[0] != hidden]
+    columns = [[*one, curves.values(epochs, *one)] for one in shown]
     return {
-        "id": run["id"],
-        "stage": run["stage"],
+        "id": run.id,
+        "stage": run.stage,
         "chosen": chosen,
-        "optimizer": spec["optimizer"],
-        "seed": spec["seed"],
-        "status": run["status"],
-        "settings": spec["settings"],
+        "optimizer": run.spec.optimizer,
+        "seed": run.spec.seed,
+        "status": run.status,
+        "settings": run.settings,
         "epoch": final.get("epoch"),
         **_short(scores | {hidden: None} if hidden else scores),
-        "ms": _short(run["machine"].get("ms_per_update")),
-        "error": run.get("error"),
+        "ms": _short(run.machine.ms_per_update),
+        "error": run.error,
         "columns": _short(columns),
     }
 
@@ -244,22 +243,22 @@ def _short(value: Any) -> Any:
     return None if isinstance(value, float) else value
 
 
-def _environment(runs: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
+def _environment(runs: Iterable[RunRecord]) -> dict[str, list[str]]:
     """What the runs were made with; more than one value where they differ."""
     found: dict[str, list[str]] = {}
     for run in runs:
         for key in _ENVIRONMENT:
-            value = run["machine"].get(key)
+            value = run.machine.environment.get(key)
             if value is not None and str(value) not in found.setdefault(key, []):
                 found[key].append(str(value))
     return found
 
 
-def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """Sheets of the first seed of each optimizer: how it began, how far it came, how it ended."""
-    shown: dict[str, dict[str, Any]] = {}
-    for run in final:
-        name, place = run["spec"]["optimizer"], folder / run["id"]
+def _pictures(result: Result, folder: Path) -> list[Pictures]:
+    """Sheets of the first seed of each optimizer that has some."""
+    shown: dict[str, Pictures] = {}
+    for run in (run for run in result.runs if run.stage == "final"):
+        name, place = run.spec.optimizer, folder / run.id
         if name in shown or not place.is_dir():
             continue
         sheets = sorted(place.glob("sheet-[0-9]*[0-9].png"))
@@ -267,7 +266,7 @@ def _pictures(final: Sequence[dict[str, Any]], folder: Path) -> list[dict[str, A
         chosen = [sheets[i] for i in sorted(ends) if sheets] + [*place.glob("interpolation.png")]
         made = [(_stage(file.stem), source) for file in chosen if (source := _embed(file))]
         if made:
-            shown[name] = {"optimizer": name, "seed": run["spec"]["seed"], "pictures": made}
+            shown[name] = Pictures(name, run.spec.seed, made)
     return list(shown.values())
 
 
@@ -292,31 +291,31 @@ def _embed(file: Path) -> str | None:
     return "data:image/webp;base64," + base64.b64encode(out.getvalue()).decode()
 
 
-def _profile(races: Sequence[RaceData]) -> dict[str, Any] | None:
+def _profile(races: Sequence[Result]) -> Data | None:
     """Performance profiles over the workloads of one protocol and scale, if there are several.
 
     The measure is epochs to the workload's target, the mean over seeds; who misses it with one of
     them never reaches it. (Epochs and updates have the same ratios.)
     """
-    groups: dict[tuple[str, str], dict[str, RaceData]] = {}
+    groups: dict[tuple[str, str], dict[str, Result]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     # Of several races of a workload the last stays: most trials, then most seeds.
-    for race in sorted(races, key=lambda race: (race["spec"]["trials"], race["spec"]["seeds"])):
-        if race["workload"]["target"] is not None:
-            spec = race["spec"]
-            counts[spec["protocol"], spec["scale"]] += 1
-            groups.setdefault((spec["protocol"], spec["scale"]), {})[spec["workload"]] = race
+    for result in sorted(races, key=lambda result: (result.race.trials, result.race.seeds)):
+        if result.workload.target is not None:
+            race = result.race
+            counts[race.protocol, race.scale] += 1
+            groups.setdefault((race.protocol, race.scale), {})[race.workload] = result
     group, found = max(groups.items(), key=lambda item: len(item[1]), default=(("", ""), {}))
     if len(found) < 2:
         return None
     measures = {
         workload: {
-            row["optimizer"]: row["epochs_to_target"]["mean"]
-            if row["reached"] == len(row["values"])
+            row.optimizer: row.epochs_to_target.mean
+            if row.epochs_to_target and row.reached == len(row.values)
             else None
-            for row in race["ranking"]
+            for row in result.rows
         }
-        for workload, race in sorted(found.items())
+        for workload, result in sorted(found.items())
     }
     return {
         "protocol": group[0],
@@ -327,7 +326,7 @@ def _profile(races: Sequence[RaceData]) -> dict[str, Any] | None:
     }
 
 
-def _count_other_runs(folder: Path, known: set[str]) -> list[dict[str, Any]]:
+def _count_other_runs(folder: Path, known: set[str]) -> list[dict[str, object]]:
     """Runs of the folder that belong to none of its races, counted."""
     file = folder / "runs.sqlite"
     if not file.is_file():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,16 @@ from rich.table import Table
 from rich.text import Text
 
 from adamomentum_lab import contenders
-from adamomentum_lab.rules import OURS
+from adamomentum_lab.report import sentences
 from adamomentum_lab.space import Settings
 from adamomentum_lab.words import count_noun, number, setting_order
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run
-    from adamomentum_lab.race.judge import Row
+    from adamomentum_lab.race.judge import Goal, Row
     from adamomentum_lab.race.plan import Plan
-    from adamomentum_lab.race.record import Result
+    from adamomentum_lab.race.result import Result
     from adamomentum_lab.stats.estimates import Estimate
-    from adamomentum_lab.workload import Workload
 
 
 def settings_in_words(settings: Settings, optimizer: str, only_changed: bool = True) -> str:
@@ -53,7 +53,9 @@ def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
     return mean if half is None else f"{mean} ± {half:.{digits}f}"
 
 
-def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
+def ranking_table(
+    rows: Sequence[Row], workload: Goal, baseline: str | None = None
+) -> RenderableType:
     """The ranking, and the settings each was raced with."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     target = "target" if workload.target is None else f"{workload.target:g}"
@@ -69,7 +71,7 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
         reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
         if 0 < row.reached < len(row.values):
             reached += f" ({row.reached}/{len(row.values)})"
-        ms = row.machine.get("ms_per_update")
+        ms = row.machine.ms_per_update
         table.add_row(
             str(row.rank),
             # A long name over two lines, for the sake of the numbers beside it.
@@ -78,11 +80,10 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
             _plus_minus(row.difference, sign=True),
             reached,
             f"{ms:.2f}" if ms else "-",
-            style="bold" if row.difference is None and row.optimizer == OURS else None,
+            style="bold" if row.optimizer == baseline else None,
         )
-        rest = row.lost - row.diverged - row.failed
-        lost = {"diverged": row.diverged, "failed": row.failed, "ended without a score": rest}
-        for what, count in lost.items():
+        lost = {"diverged": row.diverged, "failed": row.failed}
+        for what, count in {**lost, "ended without a score": row.unscored}.items():
             if count:
                 notes.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
     for row in rows:
@@ -94,15 +95,21 @@ def ranking_table(rows: list[Row], workload: Workload) -> RenderableType:
 
 def statements(result: Result, width: int = 80) -> str:
     """Who won, each comparison in a sentence, and what single changes did."""
-    parts = [result.headline]
-    compared = [f"- {row.comparison.sentence}" for row in result.rows if row.comparison is not None]
+    parts = [sentences.of_result(result)]
+    metric = f"test {result.workload.metric}"
+    compared = [
+        f"- {sentences.of_comparison(row.comparison, metric)}"
+        for row in result.rows
+        if row.comparison is not None
+    ]
     if compared:
         parts += ["", *compared]
     if result.effects:
         parts += ["", "What the paper's changes do"]
         for effect in result.effects:
             what = effect.what[0].upper() + effect.what[1:]
-            parts.append(f"- {what}. {effect.comparison.sentence} {effect.caveat}".rstrip())
+            found = sentences.of_comparison(effect.comparison, metric)
+            parts.append(f"- {what}. {found} {effect.caveat}".rstrip())
     wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     lines = []
     for part in parts:
@@ -113,7 +120,7 @@ def statements(result: Result, width: int = 80) -> str:
 
 def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
     """What will be done, and what of it is done."""
-    lines = [plan.summary(), *plan.lines()]
+    lines = [plan.summary(), *sentences.of_plan(plan)]
     if stored:
         finished = sum(run.status in ("done", "diverged") for run in stored)
         which = "trials" if plan.race.trials else "runs"
@@ -144,7 +151,7 @@ def show_race(result: Result, folder: Path) -> None:
     """Print who won, how sure that is, and where the rest is."""
     race, workload = result.race, result.workload
     out = Console(highlight=False)
-    out.print(ranking_table(result.rows, workload))
+    out.print(ranking_table(result.rows, workload, race.baseline))
     out.print(f"\n{statements(result, width=min(80, out.width))}", markup=False)
     if all(value is None for row in result.rows for value in row.values):
         out.print("Look at the loss, or at smaller learning rates.")
@@ -156,13 +163,13 @@ def show_race(result: Result, folder: Path) -> None:
     }[workload.selection]
     several = f"Mean over {race.seeds} seeds ± half a 95 % t-interval"
     words = f"\n{several if race.seeds > 1 else 'One seed'}, {reported}; {best} is better. "
-    if OURS in race.optimizers and len(race.optimizers) > 1:
+    if race.baseline and len(race.optimizers) > 1:
         words += (
-            f"Differences are to {OURS}, paired by seed, and their intervals each for itself; the "
-            "sentences above are corrected for the number of comparisons. "
+            f"Differences are to {race.baseline}, paired by seed, and their intervals each for "
+            "itself; the sentences above are corrected for the number of comparisons. "
         )
     out.print(f"{words}All runs: {folder}", markup=False)
     page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
     out.print(f"A page of them: {page}", markup=False)
-    for caveat in result.caveats:
+    for caveat in result.record.caveats:
         out.print(f"Note: {caveat}.", markup=False)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from adamomentum_lab.rules import OURS
 from adamomentum_lab.stats.distributions import (
     find_zero,
     log_gamma_step,
@@ -19,7 +18,6 @@ from adamomentum_lab.stats.distributions import (
     two_sided_p,
 )
 from adamomentum_lab.stats.estimates import Estimate, Scores, finite, unit_of
-from adamomentum_lab.stats.sentences import of_comparison
 
 ComparisonVerdict = Literal["better", "worse", "no difference detected", "not comparable"]
 
@@ -32,7 +30,7 @@ FLIPS = 40
 _PLAIN = 10
 """Differences in a half up to which NumPy would take longer to import than the sums take."""
 _ROUNDING = 1e-12
-"""Of a difference, relative to what was subtracted: less is the computer's, not the seed's."""
+"""Of a difference, relative to what was subtracted, where no digits were left out."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,12 @@ class Comparison:
 
     base: str
     other: str
+    seeds: int
     n: int
     """Seeds that both finished."""
+    base_lost: int
+    """Seeds that the base did not finish."""
+    other_lost: int
     difference: Estimate
     """Other minus base; positive is a larger metric, whether that is better or not."""
     comparisons: int
@@ -66,7 +68,6 @@ class Comparison:
     the number of comparisons, if differences vary from seed to seed as they did."""
     verdict: ComparisonVerdict = "not comparable"
     """Of the other beside the base."""
-    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class ScorePair:
     other: str
     base_scores: Scores
     other_scores: Scores
+    digits: int | None = None
+    """Significant digits of the scores, where they were rounded."""
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -90,17 +93,23 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def sign_flips(differences: Sequence[float]) -> float:
+def relative_rounding(digits: int | None) -> float:
+    """Of a difference of scores, relative to them: less is the computer's or the record's doing."""
+    return _ROUNDING if digits is None else 2 * 10.0 ** (1 - digits)
+
+
+def sign_flips(differences: Sequence[float], tolerance: float = 0.0) -> float:
     """Exact two-sided p of the mean of paired differences.
 
     If nothing distinguishes the two of a pair, each difference might as well have had the other
-    sign: p is the share of all 2^n choices of signs whose mean is as far from 0, or farther.
+    sign: p is the share of all 2^n choices of signs whose mean is as far from 0, or farther. Sums
+    that differ by no more than the tolerance are as far.
     """
     n = len(differences)
     if not 1 <= n <= FLIPS:
         raise ValueError(f"sign flips of {n} differences cannot be counted, but of 1 to {FLIPS}.")
     size = sum(map(abs, differences))
-    least = abs(math.fsum(differences)) - _ROUNDING * size
+    least = abs(math.fsum(differences)) - max(_ROUNDING * size, tolerance)
     if least <= 0:
         return 1.0
     # All 2^n sums would not fit: those of both halves do, and are counted against each other.
@@ -147,22 +156,19 @@ def detectable(n: int, level: float, power: float = POWER) -> float:
 
 
 def compare(
-    ours: Scores,
+    base: str,
+    scores: Scores,
     others: Mapping[str, Scores],
-    metric: str,
     larger_is_better: bool,
-    name: str = OURS,
+    digits: int | None = None,
 ) -> list[Comparison]:
-    """Each of the others beside ours, with Holm's correction over them all.
-
-    `metric` is how sentences call it, such as "test accuracy".
-    """
-    pairs = [ScorePair(name, other, ours, scores) for other, scores in others.items()]
-    return compare_pairs(pairs, metric, larger_is_better)
+    """Each of the others beside the base, with Holm's correction over them all."""
+    pairs = [ScorePair(base, other, scores, theirs, digits) for other, theirs in others.items()]
+    return compare_pairs(pairs, larger_is_better)
 
 
 def compare_pairs(
-    pairs: Sequence[ScorePair], metric: str, larger_is_better: bool, of: int | None = None
+    pairs: Sequence[ScorePair], larger_is_better: bool, of: int | None = None
 ) -> list[Comparison]:
     """Every pair, with Holm's correction over them all, or over `of`, if they were chosen of more
     by what they scored.
@@ -177,7 +183,7 @@ def compare_pairs(
     flipped = holm([1.0 if c.permutation is None else c.permutation for c in found] + rest)
     better = 1 if larger_is_better else -1
     results = []
-    for c, p_holm, flips, pair in zip(found, adjusted, flipped, pairs, strict=False):
+    for c, p_holm, flips in zip(found, adjusted, flipped, strict=False):
         if c.p is not None:
             verdict: ComparisonVerdict = "no difference detected"
             if p_holm <= LEVEL:
@@ -185,24 +191,23 @@ def compare_pairs(
             c = replace(c, p_holm=p_holm, verdict=verdict)
         if c.permutation is not None:
             c = replace(c, permutation_holm=flips)
-        lost = [finite(scores).count(None) for scores in (pair.base_scores, pair.other_scores)]
-        sentence = of_comparison(c, metric, len(pair.base_scores), *lost)
-        results.append(replace(c, sentence=sentence))
+        results.append(c)
     return results
 
 
 def _test(pair: ScorePair, comparisons: int) -> Comparison:
-    """A pair before the correction, and before it is put into words."""
+    """A pair before the correction."""
     seeds, others = len(pair.base_scores), len(pair.other_scores)
     if seeds != others:
         differ = f"{pair.base} has {seeds} seeds and {pair.other} {others}"
         raise ValueError(f"{differ}; both need the same.")
-    scores = zip(finite(pair.base_scores), finite(pair.other_scores), strict=True)
-    both = [(a, b) for a, b in scores if a is not None and b is not None]
+    scores = finite(pair.base_scores), finite(pair.other_scores)
+    both = [(a, b) for a, b in zip(*scores, strict=True) if a is not None and b is not None]
     unit = unit_of(value for two in both for value in two)
     differences = [b / unit - a / unit for a, b in both]
     n = len(differences)
-    rounding = _ROUNDING * max((abs(value) / unit for two in both for value in two), default=0.0)
+    rounding = relative_rounding(pair.digits)
+    rounding *= max((abs(value) / unit for two in both for value in two), default=0.0)
     same = n > 0 and max(differences) - min(differences) <= rounding
     if same:
         mean = statistics.fmean(differences)
@@ -211,14 +216,17 @@ def _test(pair: ScorePair, comparisons: int) -> Comparison:
     compared = Comparison(
         base=pair.base,
         other=pair.other,
+        seeds=seeds,
         n=n,
+        base_lost=scores[0].count(None),
+        other_lost=scores[1].count(None),
         difference=_in_units(Estimate.of(differences), unit, same),
         comparisons=comparisons,
     )
     if n < 2 or n < seeds:
         # Runs are not lost by chance: those that are left flatter whoever lost them.
         return compared
-    flips, note = _permutation(differences, comparisons)
+    flips, note = _permutation(differences, comparisons, n * rounding)
     compared = replace(compared, permutation=flips, permutation_note=note)
     if same:
         # No choice of signs but theirs and its opposite is as far from 0.
@@ -244,13 +252,15 @@ def _in_units(estimate: Estimate, unit: float, same: bool) -> Estimate:
     return Estimate(mean, half, estimate.n)
 
 
-def _permutation(differences: list[float], comparisons: int) -> tuple[float | None, str | None]:
+def _permutation(
+    differences: list[float], comparisons: int, tolerance: float
+) -> tuple[float | None, str | None]:
     n = len(differences)
     if n > FLIPS:
         return None, f"all sign flips are counted up to {FLIPS} seeds"
     least = 2.0 ** (1 - n)
     if least * comparisons <= LEVEL:
-        return sign_flips(differences), None
+        return sign_flips(differences, tolerance), None
     times = f" times {comparisons} comparisons" if comparisons > 1 else ""
     return None, f"with {n} seeds its smallest p, {least:.2g}{times}, is above {LEVEL}"
 

@@ -1,23 +1,23 @@
-"""Learning curves over seeds, from runs as race.json has them."""
+"""Learning curves over seeds, from the records of epochs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
+from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.stats.estimates import Estimate
 
-RunData = dict[str, Any]
+Epochs = Sequence[EpochRecord]
 Values = list[float | None]
 
 
-def split_metrics(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+def split_metrics(runs: Iterable[Epochs]) -> list[tuple[str, str]]:
     """The splits and metrics that were recorded, in the order of their first appearance."""
     found = {
         (split, metric): None
         for run in runs
-        for record in run["epochs"]
+        for record in run
         for split, scores in record.items()
         if split in ("train", "validation", "test")
         for metric in scores
@@ -25,7 +25,7 @@ def split_metrics(runs: Sequence[RunData]) -> list[tuple[str, str]]:
     return list(found)
 
 
-def values(run: RunData, split: str, metric: str, carried: bool = False) -> Values:
+def values(run: Epochs, split: str, metric: str, carried: bool = False) -> Values:
     """One value for each epoch of a run, None where there is none.
 
     With `carried`, an epoch that did not read the split has the last value before it: under `fair`,
@@ -33,7 +33,7 @@ def values(run: RunData, split: str, metric: str, carried: bool = False) -> Valu
     run until here.
     """
     found: Values = []
-    for record in run["epochs"]:
+    for record in run:
         value = record.get(split, {}).get(metric)
         found.append(found[-1] if carried and split not in record and found else value)
     return found
@@ -56,7 +56,7 @@ def band(columns: Sequence[Values]) -> dict[str, Values]:
     return found
 
 
-def clock(runs: Sequence[RunData]) -> list[float]:
-    """Seconds of training until the end of each epoch, the mean over runs."""
-    times = [list(accumulate(run["machine"].get("epoch_seconds", ()))) for run in runs]
+def clock(runs: Iterable[Sequence[float]]) -> list[float]:
+    """Seconds of training until the end of each epoch, the mean over runs, from those of each."""
+    times = [list(accumulate(seconds)) for seconds in runs]
     return [sum(now) / len(now) for now in zip(*times, strict=False)]

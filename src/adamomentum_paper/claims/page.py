@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adamomentum_lab.report.page import RaceData, load
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.report.page import load
+from adamomentum_lab.report.sentences import of_comparison, of_result
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.races import LONG, REPORT, SCALES, bearing, beyond, how, link, source
@@ -31,7 +33,7 @@ Record = dict[str, Any]
 class Records:
     """All there are: races as a list, the others by name."""
 
-    races: Sequence[RaceData] = ()
+    races: Sequence[Result] = ()
     theory: Mapping[str, Record] = field(default_factory=dict)
     landscapes: Mapping[str, Record] = field(default_factory=dict)
     speed: Mapping[str, Record] = field(default_factory=dict)
@@ -102,7 +104,7 @@ beyond: the list of records names them.
 """
 
 
-def lines_of(claim: Claim, races: Sequence[RaceData]) -> list[Line]:
+def lines_of(claim: Claim, races: Sequence[Result]) -> list[Line]:
     """One for each workload of a claim, or one for all."""
     own = [race for race in races if not beyond(race)]
     found = {name: bearing(own, name) for name in claim.workloads}
@@ -211,7 +213,7 @@ def page(records: Records) -> str:
     return "".join([*parts, *(f"\n## {title}\n\n{text}" for title, text in sections.items())])
 
 
-def _report(races: Sequence[RaceData]) -> str:
+def _report(races: Sequence[Result]) -> str:
     if not races:
         return "There is no race among them yet."
     return (
@@ -220,8 +222,8 @@ def _report(races: Sequence[RaceData]) -> str:
     )
 
 
-def _scales_run(races: Sequence[RaceData]) -> str:
-    if any(race["spec"]["scale"] == "full" for race in races):
+def _scales_run(races: Sequence[Result]) -> str:
+    if any(race.race.scale == "full" for race in races):
         return "The scale stands beside each result."
     return "Nothing was run at the paper's scale, `full`: no row says anything about that."
 
@@ -241,27 +243,27 @@ def _cell(text: str) -> str:
     return text
 
 
-def _protocols(races: Sequence[RaceData]) -> str:
+def _protocols(races: Sequence[Result]) -> str:
     """The rankings side by side, where a workload was raced under several protocols."""
-    by_problem: dict[tuple[str, str], dict[str, RaceData]] = {}
-    for race in sorted(races, key=lambda race: (len(race["runs"]), race["name"])):
-        spec = race["spec"]
-        if spec["scale"] in SCALES and (spec["protocol"] != "fair" or spec["trials"]):
-            problem = (spec["workload"], spec["scale"])
-            by_problem.setdefault(problem, {})[spec["protocol"]] = race
+    by_problem: dict[tuple[str, str], dict[str, Result]] = {}
+    for race in sorted(races, key=lambda race: (len(race.runs), race.name)):
+        spec = race.race
+        if spec.scale in SCALES and (spec.protocol != "fair" or spec.trials):
+            problem = (spec.workload, spec.scale)
+            by_problem.setdefault(problem, {})[spec.protocol] = race
     parts = []
     for (workload, scale), found in sorted(by_problem.items()):
         if len(found) < 2 or "fair" not in found:
             continue
         names = [name for name in ("fair", "paper", "as-run") if name in found]
         both = [found[name] for name in names]
-        metric = both[0]["workload"]["metric"]
+        metric = both[0].workload.metric
         parts += [f"### {workload}, {scale}\n\n", f"Test {metric}, best first.\n\n"]
         rows = [["|", *map(link, both)], ["| ---"] + ["---"] * len(both)]
-        for i in range(max(len(race["ranking"]) for race in both)):
+        for i in range(max(len(race.rows) for race in both)):
             rows.append([f"| {i + 1}", *(_ranked(race, i) for race in both)])
         parts += [" | ".join(row) + " |\n" for row in rows]
-        parts += [f"\n- `{race['spec']['protocol']}`: {race['headline']}" for race in both]
+        parts += [f"\n- `{race.race.protocol}`: {of_result(race)}" for race in both]
         parts.append("\n\n")
     if not parts:
         return "Not tested yet: no workload has records under `fair` and another protocol.\n"
@@ -275,16 +277,15 @@ def _protocols(races: Sequence[RaceData]) -> str:
     )
 
 
-def _ranked(race: RaceData, i: int) -> str:
-    if i >= len(race["ranking"]):
+def _ranked(race: Result, i: int) -> str:
+    if i >= len(race.rows):
         return ""
-    row = race["ranking"][i]
-    name = f"**{row['optimizer']}**" if row["optimizer"] == rules.OURS else row["optimizer"]
-    lost = row["values"].count(None)
-    return f"{name} {estimate(row['score'])}{f', {lost} lost' if lost else ''}"
+    row = race.rows[i]
+    name = f"**{row.optimizer}**" if row.optimizer == rules.OURS else row.optimizer
+    return f"{name} {estimate(row.score)}{f', {row.lost} lost' if row.lost else ''}"
 
 
-def _lr_question(races: Sequence[RaceData]) -> str:
+def _lr_question(races: Sequence[Result]) -> str:
     text = (
         "At the same lr and on noisy gradients AdaMomentum's steps are sqrt((1+b1)/(1-b1)) times "
         "Adam's: 4.36 times with b1 = 0.9. `adam-translated` is Adam at as many times the lr it is "
@@ -298,37 +299,37 @@ def _lr_question(races: Sequence[RaceData]) -> str:
     asked = [
         (race, found)
         for race in races
-        if race["spec"]["workload"] in (*PTB, LONG)
-        and race["spec"]["scale"] in SCALES
+        if race.race.workload in (*PTB, LONG)
+        and race.race.scale in SCALES
         and (found := rules.lr_effect(race))
     ]
     if not asked:
         return text + "Not tested yet.\n"
     for race, (answer, sentences) in asked:
         rates = ", ".join(
-            f"{row['optimizer']} {row['settings']['lr']:g}"
-            + (f" (the {row['edge']} tried)" if row["edge"] else "")
-            for row in race["ranking"]
-            if row["optimizer"] in ("adam", "adam-translated", rules.OURS)
+            f"{row.optimizer} {row.settings['lr']:g}"
+            + (f" (the {row.edge} tried)" if row.edge else "")
+            for row in race.rows
+            if row.optimizer in ("adam", "adam-translated", rules.OURS)
         )
-        text += f"**{race['spec']['workload']}**, {how(race)} ({link(race)}). {answer}\n\n"
+        text += f"**{race.race.workload}**, {how(race)} ({link(race)}). {answer}\n\n"
         sentences += [  # what else differs
-            one["caveat"]
-            for one in race["effects"]
-            if one["comparison"]["base"] == "adam-translated" and one["caveat"]
+            one.caveat
+            for one in race.effects
+            if one.comparison.base == "adam-translated" and one.caveat
         ]
         sentences += [
-            f"With decoupled weight decay Adam, as adamw, reaches {estimate(row['score'])}: "
-            + row["comparison"]["sentence"]
-            for row in race["ranking"]
-            if row["optimizer"] == "adamw"
+            f"With decoupled weight decay Adam, as adamw, reaches {estimate(row.score)}: "
+            + of_comparison(c, f"test {race.workload.metric}")
+            for c in rules.beside_ours(race)
+            if c.other == "adamw" and (row := race.row("adamw"))
         ]
         text += "".join(f"- {said}\n" for said in (*sentences, f"lr: {rates}.")) + "\n"
     return text.rstrip("\n") + "\n"
 
 
-def _beyond(races: Sequence[RaceData]) -> str:
-    names = list(dict.fromkeys(race["spec"]["workload"] for race in races if beyond(race)))
+def _beyond(races: Sequence[Result]) -> str:
+    names = list(dict.fromkeys(race.race.workload for race in races if beyond(race)))
     found = [race for name in names if (race := bearing(races, name)) and beyond(race)]
     text = (
         "Workloads on data that the paper does not have. What they show is no verdict on the "
@@ -338,7 +339,7 @@ def _beyond(races: Sequence[RaceData]) -> str:
         return text + "Not tested yet.\n"
     for race in found:
         lines = [Line(says, rule(race), source(race)) for says, rule in BEYOND]
-        text += f"### {race['spec']['workload']}\n\n{race['workload']['about']} {race['headline']}"
+        text += f"### {race.race.workload}\n\n{race.workload.summary} {of_result(race)}"
         text += "\n\n" + _table(lines, "question") + "\n"
     return text.rstrip("\n") + "\n"
 
@@ -350,19 +351,19 @@ def _records(records: Records) -> str:
         "numbers.\n\n"
     )
     for race in records.races:
-        hours = sum(run["machine"].get("seconds") or 0.0 for run in race["runs"]) / 3600
-        machine = race["machine"]
+        runs, machine = race.runs, race.record.machine
+        hours = sum(run.machine.seconds or 0.0 for run in runs) / 3600
         versions = f"torch {machine['torch']}, adamomentum {machine['adamomentum']}"
         told = [
-            f"{link(race)}: {len(race['runs'])} runs, {hours:.1f} hours of training, {versions}",
-            *race.get("caveats", ()),
+            f"{link(race)}: {len(runs)} runs, {hours:.1f} hours of training, {versions}",
+            *race.record.caveats,
             *(
                 f"at the {edge} lr tried: {join_words(there)}"
                 for edge in ("largest", "smallest")
-                if (there := [row["optimizer"] for row in race["ranking"] if row["edge"] == edge])
+                if (there := [row.optimizer for row in race.rows if row.edge == edge])
             ),
         ]
-        text += f"- {'; '.join(told)}.\n\n    ```bash\n    {machine['command']}\n    ```\n\n"
+        text += f"- {'; '.join(told)}.\n\n    ```bash\n    {race.command}\n    ```\n\n"
     if records.theory:
         names = ", ".join(records.theory)
         text += f"- theory: {names}.\n\n    ```bash\n    adamomentum theory all\n    ```\n\n"

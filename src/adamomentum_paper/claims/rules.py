@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from adamomentum_lab.race.sensitivity import WITHIN
-from adamomentum_lab.report.page import RaceData
-from adamomentum_lab.stats.comparisons import LEVEL, ScorePair, compare, compare_pairs, holm
+from adamomentum_lab.race.judge import epochs_to_target, score_pair
+from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.sensitivity import WITHIN, Sensitivity
+from adamomentum_lab.report.sentences import of_comparison
+from adamomentum_lab.selection import reported_epoch
+from adamomentum_lab.stats.comparisons import LEVEL, Comparison, compare, compare_pairs, holm
 from adamomentum_lab.stats.distributions import two_sided_p
+from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims.wording import estimate, gap, interval, lead, reason, undetected
 
@@ -35,49 +39,49 @@ class Judged:
     found: str
 
 
-def better_than(race: RaceData, names: Sequence[str]) -> Judged:
+def better_than(race: Result, names: Sequence[str]) -> Judged:
     """Whether AdaMomentum is better than each of these, by the comparisons of the ranking."""
-    ours = _row(race, OURS)
+    ours = race.row(OURS)
     if ours is None:
         return Judged("not tested", "AdaMomentum was not raced.")
-    found = [row["comparison"] for row in race["ranking"] if row["optimizer"] in names]
-    score = f"{OURS} {estimate(ours['score'])} test {race['workload']['metric']}."
+    found = [c for c in beside_ours(race) if c.other in names]
+    score = f"{OURS} {estimate(ours.score)} test {race.workload.metric}."
     verdict, words = _beside(found, names)
     return Judged(verdict, f"{score} {words}")
 
 
-def as_good_as(race: RaceData, name: str, margin: float = MARGIN) -> Judged:
+def as_good_as(race: Result, name: str, margin: float = MARGIN) -> Judged:
     """Whether AdaMomentum is at most `margin` points of the metric worse than another, by the 95 %
     interval of their difference."""
-    ours, other = _row(race, OURS), _row(race, name)
+    ours, other = race.row(OURS), race.row(name)
     if ours is None or other is None:
         return Judged("not tested", f"{OURS if ours is None else name} was not raced.")
-    c = other["comparison"]
-    scores = f"{OURS} {estimate(ours['score'])}, {name} {estimate(other['score'])} test "
-    scores += f"{race['workload']['metric']}. "
-    mean, half = c["difference"]["mean"], c["difference"]["half"]
-    if c["verdict"] == "not comparable" or half is None:
+    c = next(c for c in beside_ours(race) if c.other == name)
+    scores = f"{OURS} {estimate(ours.score)}, {name} {estimate(other.score)} test "
+    scores += f"{race.workload.metric}. "
+    mean, half = c.difference.mean, c.difference.half
+    if c.verdict == "not comparable" or mean is None or half is None:
         return Judged("undecided", f"{scores}They cannot be compared: {reason(c)}.")
-    sign = 1 if race["workload"]["larger_is_better"] else -1
+    sign = 1 if race.workload.larger_is_better else -1
     lag = sign * mean + half  # how far ahead of ours the other may be
     words = f"{scores}{name} minus {OURS}: {interval(mean, half)}"
     if lag <= margin:
         return Judged("seen", f"{words}, nowhere {margin:g} ahead.")
-    if c["verdict"] == "better":
+    if c.verdict == "better":
         return Judged("not seen", f"{words}.")
     return Judged("undecided", f"{words}: {margin:g} and more ahead is not excluded.")
 
 
-def least_varied(race: RaceData, names: Sequence[str]) -> Judged:
+def least_varied(race: Result, names: Sequence[str]) -> Judged:
     """Whether AdaMomentum's scores vary less from seed to seed than each of these's: by Pitman and
     Morgan's test of two variances of paired scores, with Holm's correction."""
-    rows = {row["optimizer"]: row for row in race["ranking"]}
+    rows = {row.optimizer: row for row in race.rows}
     raced = [name for name in names if name in rows]
     if OURS not in rows or not raced:
         return Judged("not tested", "It was not raced beside any of them.")
-    spreads = {name: _spread(rows[name]["values"]) for name in (OURS, *raced)}
+    spreads = {name: _spread(rows[name].values) for name in (OURS, *raced)}
     words = ", ".join(f"{name} {_spread_text(spread)}" for name, spread in spreads.items())
-    ps = [_pitman_morgan(rows[OURS]["values"], rows[name]["values"]) for name in raced]
+    ps = [_pitman_morgan(rows[OURS].values, rows[name].values) for name in raced]
     found: dict[bool, list[str]] = {True: [], False: []}  # whether ours varies less
     for name, p in zip(raced, holm([1.0 if p is None else p for p in ps]), strict=True):
         mine, its = spreads[OURS], spreads[name]
@@ -94,28 +98,27 @@ def least_varied(race: RaceData, names: Sequence[str]) -> Judged:
     )
 
 
-def faster_than(race: RaceData, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
+def faster_than(race: Result, names: Sequence[str], most: Sequence[str] = ()) -> Judged:
     """Whether AdaMomentum needs fewer epochs to the workload's target than each of these, and than
     more than half of `most`.
 
     A run that ended without it counts as one epoch more than it had, so that differences are rather
     too small.
     """
-    problem = race["workload"]
-    if problem["target"] is None:
+    problem = race.workload
+    if problem.target is None:
         return Judged("not tested", "The workload has no target.")
-    raced = [row["optimizer"] for row in race["ranking"]]
+    raced = [row.optimizer for row in race.rows]
     if OURS not in raced:
         return Judged("not tested", "AdaMomentum was not raced.")
     epochs = {name: _epochs_to_target(race, name) for name in raced}
     mine = epochs.pop(OURS)
-    what = f"epochs to {problem['target']:g} {problem['metric']}"
+    what = f"epochs to {problem.target:g} {problem.metric}"
     named = (*names, *most)
-    found = [  # corrected for all that were raced
-        asdict(c) for c in compare(mine, epochs, what, larger_is_better=False) if c.other in named
-    ]
+    every = compare(OURS, mine, epochs, larger_is_better=False)
+    found = [c for c in every if c.other in named]  # corrected for all that were raced
     ended = [value for value in mine if value is not None]
-    reached = sum(value <= problem["epochs"] for value in ended)
+    reached = sum(value <= problem.epochs for value in ended)
     mean = f"{statistics.fmean(ended):.1f}" if ended else "no"
     verdict, words = _beside(found, named, "Faster", "Slower")
     if most and verdict != "not tested":
@@ -124,12 +127,10 @@ def faster_than(race: RaceData, names: Sequence[str], most: Sequence[str] = ()) 
     return Judged(verdict, f"{told} {words}")
 
 
-def _than_most(
-    found: Sequence[dict[str, Any]], names: Sequence[str], most: Sequence[str]
-) -> Verdict:
+def _than_most(found: Sequence[Comparison], names: Sequence[str], most: Sequence[str]) -> Verdict:
     """Whether all of these, and more than half of `most`, are worse."""
-    worse = {c["other"] for c in found if c["verdict"] == "worse"}
-    better = {c["other"] for c in found if c["verdict"] == "better"}
+    worse = {c.other for c in found if c.verdict == "worse"}
+    better = {c.other for c in found if c.verdict == "better"}
     if better & set(names) or 2 * len(better & set(most)) > len(most):
         return "not seen"
     if worse >= set(names) and 2 * len(worse & set(most)) > len(most):
@@ -137,23 +138,24 @@ def _than_most(
     return "seen in part" if worse else "undecided"
 
 
-def default_works(race: RaceData) -> Judged:
+def default_works(race: Result) -> Judged:
     """Whether the default comes within 2 % of the best of AdaMomentum's trials, on validation."""
-    problem = race["workload"]
-    own = race.get("tuning", {"contenders": {}})["contenders"].get(OURS)
+    problem, own = race.workload, race.tuned.get(OURS)
     if own is None:
         return Judged("not tested", "AdaMomentum was not tuned.")
-    trial = next((t for t in own["trials"] if DEFAULT.items() <= t["settings"].items()), None)
+    trial = next((run for run in own.runs if DEFAULT.items() <= run.settings.items()), None)
     if trial is None:
         return Judged("not tested", "No trial had the paper's default lr and betas.")
-    chosen = own["trials"][own["chosen"] - 1]
-    if trial["status"] == "stopped" and trial["epochs"] < chosen["epochs"]:
+    chosen = own.runs[own.chosen]
+    if trial.status == "stopped" and trial.trained < chosen.trained:
         return Judged(
             "not tested",
-            f"Halving stopped the default after {trial['epochs']} of {chosen['epochs']} epochs.",
+            f"Halving stopped the default after {trial.trained} of {chosen.trained} epochs.",
         )
-    best = (chosen["validation"] or {}).get(problem["metric"])
-    score = (trial["validation"] or {}).get(problem["metric"])
+    best, score = (
+        reported_epoch(run, problem).get("validation", {}).get(problem.metric)
+        for run in (chosen, trial)
+    )
     if best is None:
         return Judged("undecided", "No trial ended with a score.")
     if score is None:
@@ -161,22 +163,25 @@ def default_works(race: RaceData) -> Judged:
     near = abs(score - best) <= WITHIN * abs(best)
     return Judged(
         "seen" if near else "not seen",
-        f"Default {score:.4g}, best of {count_noun(len(own['trials']), 'trial')} {best:.4g} "
-        f"validation {problem['metric']}, one seed.",
+        f"Default {score:.4g}, best of {count_noun(len(own.runs), 'trial')} {best:.4g} "
+        f"validation {problem.metric}, one seed.",
     )
 
 
-def robust_to_lr(race: RaceData, names: Sequence[str]) -> Judged:
+def robust_to_lr(race: Result, names: Sequence[str]) -> Judged:
     """Whether more decades of lr are good for AdaMomentum than for these, in the middle of them, by
     a step of the grid."""
-    found = {row["optimizer"]: row["sensitivity"] for row in race["ranking"] if row["sensitivity"]}
-    asked = {name: one for name, one in found.items() if name in (OURS, *names)}
+    asked = {
+        row.optimizer: row.sensitivity
+        for row in race.rows
+        if row.sensitivity and row.optimizer in (OURS, *names)
+    }
     if OURS not in asked or len(asked) < 2:
         return Judged("not tested", "There are no trials to tell it from.")
-    untold = [one["note"] for one in asked.values() if one["note"] and not _none_good(one)]
+    untold = [one.note for one in asked.values() if one.note and not _none_good(one)]
     if untold:
         return Judged("not tested", f"It cannot be told: {untold[0]}.")
-    decades = {name: one["decades"] or 0.0 for name, one in asked.items()}
+    decades = {name: one.decades or 0.0 for name, one in asked.items()}
     mine = decades.pop(OURS)
     others = list(decades.values())
     middle = statistics.median(others)
@@ -189,19 +194,19 @@ def robust_to_lr(race: RaceData, names: Sequence[str]) -> Judged:
     return Judged("seen" if mine > middle else "not seen", words)
 
 
-def _none_good(sensitivity: dict[str, Any]) -> bool:
+def _none_good(sensitivity: Sensitivity) -> bool:
     """Whether learning rates were tried, and none was good."""
-    return str(sensitivity["note"]).startswith("no learning rate came within")
+    return str(sensitivity.note).startswith("no learning rate came within")
 
 
-def effect(race: RaceData, before: str, after: str) -> Judged:
+def effect(race: Result, before: str, after: str) -> Judged:
     """Whether a change of the paper helps, by the contenders without it and with it."""
     verdicts: dict[str, Verdict] = {"better": "seen", "worse": "not seen"}
-    for one in race.get("effects", ()):
-        c = one["comparison"]
-        if (c["base"], c["other"]) == (before, after):
-            words = f"{c['sentence']} {one['caveat']}".strip()
-            return Judged(verdicts.get(c["verdict"], "undecided"), words)
+    for one in race.effects:
+        c = one.comparison
+        if (c.base, c.other) == (before, after):
+            words = f"{of_comparison(c, f'test {race.workload.metric}')} {one.caveat}".strip()
+            return Judged(verdicts.get(c.verdict, "undecided"), words)
     return Judged("not tested", f"{before} was not raced beside {after}.")
 
 
@@ -243,21 +248,20 @@ def together(judged: dict[str, Judged]) -> Judged:
     return Judged(verdict, " ".join(words))
 
 
-def lr_effect(race: RaceData) -> tuple[str, list[str]] | None:
+def lr_effect(race: Result) -> tuple[str, list[str]] | None:
     """Whether a lead over Adam is one of the learning rate, and the comparisons in sentences.
 
     None where adam, adam-translated and AdaMomentum were not all raced. Where lr was tuned,
     adam-translated is Adam too, with another grid of lr: a lead must be one over both.
     """
-    rows = {row["optimizer"]: row["values"] for row in race["ranking"]}
+    rows = {row.optimizer: row for row in race.rows}
     if not rows.keys() >= {"adam", "adam-translated", OURS}:
         return None
     two = (("adam", OURS), ("adam", "adam-translated"), ("adam-translated", OURS))
-    pairs = [ScorePair(a, b, rows[a], rows[b]) for a, b in two]
-    problem = race["workload"]
-    found = compare_pairs(pairs, f"test {problem['metric']}", problem["larger_is_better"])
+    pairs = [score_pair(rows[a], rows[b]) for a, b in two]
+    found = compare_pairs(pairs, race.workload.larger_is_better)
     lead, longer, more = (c.verdict for c in found)
-    tuned = bool(race["spec"]["trials"])
+    tuned = bool(race.race.trials)
     if lead == "worse" or (tuned and more == "worse"):
         answer = "There is no lead: Adam is ahead."
     elif tuned and lead == more == "better":
@@ -277,7 +281,8 @@ def lr_effect(race: RaceData) -> tuple[str, list[str]] | None:
         )
     else:
         answer = "Undecided: there is a lead, but what Adam does at the translated lr is not clear."
-    return answer, [c.sentence for c in found if not (tuned and c is found[1])]
+    metric = f"test {race.workload.metric}"
+    return answer, [of_comparison(c, metric) for c in found if not (tuned and c is found[1])]
 
 
 def flatter_than(record: dict[str, Any], name: str) -> Judged:
@@ -292,13 +297,13 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
         return Judged("not tested", f"{OURS} and {name} were not compared.")
     loss = found.pop("loss")
     words = [
-        f"{record['measures'][measure]} {gap(one['difference'])} ({one['verdict']})"
+        f"{record['measures'][measure]} {gap(Estimate(**one['difference']))} ({one['verdict']})"
         for measure, one in found.items()
     ]
     seeds = loss["difference"]["n"]
     told = (
         f"{OURS} minus {name}, {count_noun(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
-        f"solutions: {gap(loss['difference'])} ({loss['verdict']})."
+        f"solutions: {gap(Estimate(**loss['difference']))} ({loss['verdict']})."
     )
     verdicts = {one["verdict"] for one in found.values()}
     if "sharper" in verdicts:
@@ -311,19 +316,19 @@ def flatter_than(record: dict[str, Any], name: str) -> Judged:
 
 
 def _beside(
-    found: Sequence[dict[str, Any]], names: Sequence[str], more: str = "Better", less: str = "Worse"
+    found: Sequence[Comparison], names: Sequence[str], more: str = "Better", less: str = "Worse"
 ) -> tuple[Verdict, str]:
     """One verdict on being better than all of them, and a sentence for each outcome."""
     worse, better, same, lost = (
-        [c for c in found if c["verdict"] == verdict]
+        [c for c in found if c.verdict == verdict]
         for verdict in ("worse", "better", "no difference detected", "not comparable")
     )
-    missing = set(names) - {c["other"] for c in found}
+    missing = set(names) - {c.other for c in found}
     outcomes = {
         f"{more} than ": join_words([lead(c) for c in worse]),
         f"{less} than ": join_words([lead(c) for c in better]),
         "No difference detected to ": join_words([undetected(c) for c in same]),
-        "": "; ".join(f"{c['other']} cannot be compared: {reason(c)}" for c in lost),
+        "": "; ".join(f"{c.other} cannot be compared: {reason(c)}" for c in lost),
         "Not raced: ": join_words([name for name in names if name in missing]),
     }
     text = " ".join(f"{words}{who}." for words, who in outcomes.items() if who)
@@ -336,29 +341,22 @@ def _beside(
     return "undecided", text
 
 
-def _row(race: RaceData, name: str) -> dict[str, Any] | None:
-    return next((row for row in race["ranking"] if row["optimizer"] == name), None)
+def beside_ours(race: Result) -> list[Comparison]:
+    """The others beside AdaMomentum: the comparisons of the ranking, if it is the baseline."""
+    if race.race.baseline == OURS:
+        return [row.comparison for row in race.rows if row.comparison]
+    rows = {row.optimizer: row.values for row in race.rows}
+    mine = rows.pop(OURS)
+    return compare(OURS, mine, rows, race.workload.larger_is_better, race.record.digits)
 
 
-def _epochs_to_target(race: RaceData, name: str) -> list[float | None]:
+def _epochs_to_target(race: Result, name: str) -> list[float | None]:
     """By seed; None of a run that diverged or failed."""
-    problem = race["workload"]
-    split = "validation" if problem["selection"] == "validation" else "test"
-    sign = 1 if problem["larger_is_better"] else -1
-    runs = [
-        run for run in race["runs"] if run["stage"] == "final" and run["spec"]["optimizer"] == name
+    never = race.workload.epochs + 1
+    return [
+        float(epochs_to_target(run, race.workload) or never) if run.status == "done" else None
+        for run in race.finals[name]
     ]
-    found: list[float | None] = []
-    for run in sorted(runs, key=lambda run: int(run["spec"]["seed"])):
-        reached = [
-            float(record["epoch"])
-            for record in run["epochs"]
-            if (score := record[split][problem["metric"]]) is not None
-            and sign * score >= sign * problem["target"]
-        ]
-        never = problem["epochs"] + 1.0
-        found.append(min(reached, default=never) if run["status"] == "done" else None)
-    return found
 
 
 def _spread(values: Sequence[float | None]) -> float | None:

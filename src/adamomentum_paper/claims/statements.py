@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from adamomentum_lab.report.page import RaceData
+from adamomentum_lab.race.result import Result
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.rules import Judged
 
@@ -24,7 +24,7 @@ class Claim:
 
     says: str
     place: str
-    rule: Callable[[RaceData], Judged]
+    rule: Callable[[Result], Judged]
     workloads: tuple[str, ...]
     joint: bool = False
     """One verdict over all workloads, not one for each."""
@@ -42,7 +42,7 @@ class Theorem:
     """How it begins."""
 
 
-def _effect_of(change_from: str) -> Callable[[RaceData], Judged]:
+def _effect_of(change_from: str) -> Callable[[Result], Judged]:
     """Whether AdaMomentum gains by the one change that another contender lacks."""
     return partial(rules.effect, before=change_from, after=rules.OURS)
 
@@ -115,7 +115,7 @@ THEOREMS = (
             "sphere", "With a larger lr, 0.5"),
 )  # fmt: skip
 
-BEYOND: tuple[tuple[str, Callable[[RaceData], Judged]], ...] = (
+BEYOND: tuple[tuple[str, Callable[[Result], Judged]], ...] = (
     ("Better than the paper's seven others", partial(rules.better_than, names=SEVEN)),
     ("Sooner at the target than these", partial(rules.faster_than, names=SEVEN)),
     ("The default works", rules.default_works),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from adamomentum_lab.stats.comparisons import Comparison
+from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import amount, plus_minus
 
 
-def estimate(value: dict[str, Any]) -> str:
+def estimate(value: Estimate) -> str:
     """Such as `97.32 ± 0.21 (n = 5)`."""
-    if value["mean"] is None:
+    if value.mean is None:
         return "no score"
-    text = plus_minus(value["mean"], value["half"])
-    return text if value["half"] is None else f"{text} (n = {value['n']})"
+    text = plus_minus(value.mean, value.half)
+    return text if value.half is None else f"{text} (n = {value.n})"
 
 
 def interval(mean: float, half: float) -> str:
@@ -21,36 +21,33 @@ def interval(mean: float, half: float) -> str:
     return f"{amount(mean, half)} ({low} to {high})"
 
 
-def gap(value: dict[str, Any]) -> str:
+def gap(value: Estimate) -> str:
     """The same of an estimate, if it has an interval."""
-    if value["mean"] is None or value["half"] is None:
+    if value.mean is None or value.half is None:
         return "no interval"
-    return interval(value["mean"], value["half"])
+    return interval(value.mean, value.half)
 
 
-def lead(c: dict[str, Any]) -> str:
+def lead(c: Comparison) -> str:
     """Such as `adam by 0.52 (0.20 to 0.84)`."""
-    mean, half = c["difference"]["mean"], c["difference"]["half"]
+    mean, half = c.difference.mean or 0.0, c.difference.half
     if not half:
-        return f"{c['other']} by {abs(mean):.3g}"
+        return f"{c.other} by {abs(mean):.3g}"
     low, high = sorted([abs(mean - half), abs(mean + half)])
-    return (
-        f"{c['other']} by {amount(abs(mean), half)} ({amount(low, half)} to {amount(high, half)})"
-    )
+    return f"{c.other} by {amount(abs(mean), half)} ({amount(low, half)} to {amount(high, half)})"
 
 
-def undetected(c: dict[str, Any]) -> str:
+def undetected(c: Comparison) -> str:
     """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
-    mean, half, missed = c["difference"]["mean"], c["difference"]["half"], c["missed"]
+    mean, half, missed = c.difference.mean or 0.0, c.difference.half, c.missed
     if not half:
-        return f"{c['other']} ({mean:.3g} with every seed)"
+        return f"{c.other} ({mean:.3g} with every seed)"
     could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
-    return f"{c['other']} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
+    return f"{c.other} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
 
 
-def reason(c: dict[str, Any]) -> str:
+def reason(c: Comparison) -> str:
     """Why two cannot be compared."""
-    if c["n"] == 1 and "one seed" in c["sentence"]:
-        return "one seed"
-    same = c["test"] == "sign flips"
-    return "every seed has the same difference" if same else "runs were lost"
+    if c.base_lost or c.other_lost:
+        return "runs were lost"
+    return "one seed" if c.n == 1 else "every seed has the same difference"

@@ -14,7 +14,6 @@ from scipy import stats
 
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.report.terminal import settings_in_words
-from adamomentum_lab.rules import OURS
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.training.feed import seed_for
 from adamomentum_lab.workload import Workload
@@ -23,6 +22,7 @@ from adamomentum_paper.landscape.solutions import Found, Problem, solution
 from adamomentum_paper.landscape.surface import Surroundings, direction, spread
 from adamomentum_paper.landscape.words import CLAIM, MEASURES, notes, sentences
 
+OURS = "adamomentum"  # whose group comes first
 _RINGS = 4  # radii at which the rise is measured, the last of them the whole
 _PRODUCT = 8  # what a product with the Hessian costs, in evaluations of the loss
 

@@ -1,7 +1,11 @@
 """The plan of a race: what it searches, and what it will spend."""
 
+import pytest
+
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.plan import make_plan
+from adamomentum_lab.report.sentences import of_plan
 from tests.adamomentum_lab.races import race_of
 
 
@@ -11,8 +15,8 @@ def test_a_grid_smaller_than_the_budget_is_told():
     plan = make_plan(race, cls)
     assert [len(plan.trials[name]) for name in race.optimizers] == [5, 6, 1]
     assert plan.exhausted == ["sgdm", "sign"]
-    assert "sgdm: 5 of 6 trials try all there is; nobody gets the rest." in plan.lines()
-    assert "Searched (grid) for sign: nothing." in plan.lines()
+    assert "sgdm: 5 of 6 trials try all there is; nobody gets the rest." in of_plan(plan)
+    assert "Searched (grid) for sign: nothing." in of_plan(plan)
     assert plan.parts("sgdm") == [(5, 3), (3, 2), (2, 5)]
     assert plan.parts("sign") == [(1, 3), (1, 2), (1, 5)]
     assert plan.as_json()["contenders"]["sgdm"]["exhausted"] is True
@@ -25,4 +29,20 @@ def test_a_random_search_states_its_ends():
         "lr": {"from": 1e-5, "to": 0.1},
         "momentum": [0.5, 0.6, 0.7, 0.8, 0.9],
     }
-    assert plan.lines() == ["Searched (random) for sgdm: lr 1e-5..0.1, momentum 0.5 to 0.9."]
+    assert of_plan(plan) == ["Searched (random) for sgdm: lr 1e-5..0.1, momentum 0.5 to 0.9."]
+
+
+def test_whom_others_are_compared_with():
+    origin = find_workload("digits_mlp")
+    assert race_of(origin, "adam", "adamomentum").baseline == "adamomentum"
+    assert race_of(origin, "adam", "sgdm").baseline is None
+    assert race_of(origin, "adam", "sgdm", baseline="sgdm").baseline == "sgdm"
+    assert race_of(origin, "adam", "adamomentum", baseline=None).baseline is None
+    with pytest.raises(LabError, match="the baseline 'yogi' is not raced; it must be of adam, sg"):
+        race_of(origin, "adam", "sgdm", baseline="yogi")
+
+
+def test_the_baseline_is_not_part_of_what_is_run():
+    origin = find_workload("digits_mlp")
+    ids = {race_of(origin, "adam", "adamomentum", baseline=b).id for b in ("adam", None)}
+    assert ids == {race_of(origin, "adam", "adamomentum").id}

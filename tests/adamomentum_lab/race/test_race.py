@@ -14,6 +14,8 @@ from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.files import dumps
 from adamomentum_lab.race.plan import find_stored_runs, make_plan
 from adamomentum_lab.race.race import run_race
+from adamomentum_lab.report.data import as_json
+from adamomentum_lab.report.sentences import of_search
 from tests.adamomentum_lab.command_line import without_machine
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 from tests.adamomentum_lab.races import race_of
@@ -95,7 +97,8 @@ def test_no_choice_reads_test(tmp_path, halving):
     """Test scores are the opposite of validation's, and reading a trial's fails."""
     result, _, _ = invented(tmp_path, lambda _, trial, epoch: (trial, 1.0), halving=halving)
     assert [own.chosen for own in result.tuned.values()] == [5, 5]
-    dumps(result.tuned["adam"].as_json(result.workload))
+    assert result.rows[0].sensitivity is not None  # which reads all trials
+    of_search(result)
 
 
 def test_halving_by_hand(tmp_path):
@@ -199,7 +202,7 @@ def held(folder, file, limit=math.inf, **options):
     engine = Here(store, limit)
     plan = make_plan(race, origin.load())
     result = run_race(plan, origin, store, engine, lambda *_: None)
-    return without_machine(json.loads(dumps(result.as_json()))), engine.computed
+    return without_machine(json.loads(dumps(as_json(result)))), engine.computed
 
 
 @pytest.mark.slow

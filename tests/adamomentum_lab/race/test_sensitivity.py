@@ -1,7 +1,7 @@
 """Learning rates that were tried, and how many of them were good."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -9,9 +9,10 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.files import dumps
+from adamomentum_lab.race.facts import run_record, workload_facts
 from adamomentum_lab.race.sensitivity import Point, sensitivity
 
-WORKLOAD = find_workload("digits_cnn").load()("mini", "fair")
+WORKLOAD = workload_facts(find_workload("digits_cnn").load()("mini", "fair"), "digits_cnn")
 
 
 def trial(optimizer, lr, accuracy, status="done"):
@@ -25,7 +26,7 @@ def trial(optimizer, lr, accuracy, status="done"):
         protocol="fair",
     )
     scores = {"accuracy": accuracy, "loss": 1.0}
-    return Run(spec, status, [{"epoch": 1, "validation": scores}], [0.1])
+    return run_record("tuning", Run(spec, status, [{"epoch": 1, "validation": scores}], [0.1]))
 
 
 def test_good_learning_rates_are_those_near_the_best_of_all():
@@ -66,10 +67,10 @@ def test_good_learning_rates_are_those_near_the_best_of_all():
     assert '"decades"' in dumps(asdict(adam))
 
 
-def test_smaller_may_be_better_and_one_may_be_good(monkeypatch):
-    monkeypatch.setattr(type(WORKLOAD), "larger_is_better", False)
+def test_smaller_may_be_better_and_one_may_be_good():
+    smaller = replace(WORKLOAD, larger_is_better=False)
     tried = [trial("adam", lr, score) for lr, score in ((0.1, 80.0), (0.01, 60.0), (0.001, 90.0))]
-    found = sensitivity(tried, WORKLOAD)["adam"]
+    found = sensitivity(tried, smaller)["adam"]
     assert found.decades == 0
     assert found.expected_best == pytest.approx([230 / 3, (60 + 60 + 80) / 3, 60])
 

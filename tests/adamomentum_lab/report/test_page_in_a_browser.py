@@ -96,7 +96,7 @@ class TestInABrowser:
         page.locator("button.open[data-optimizer=adamomentum]").focus()
         page.keyboard.press("Enter")
         dialog = page.locator("dialog[open]")
-        mine = [run for _, run in result.runs if run.spec.optimizer == "adamomentum"]
+        mine = [run for run in result.runs if run.spec.optimizer == "adamomentum"]
         assert dialog.locator("button.run").count() == len(mine)
         dialog.locator("button.run").first.click()
         final = next(r for stage, r in result.runs if stage == "final" and r in mine)

@@ -1,16 +1,16 @@
 """What a terminal shows of a race, in eighty columns."""
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 
 from rich.console import Console
 
 from adamomentum_lab import contenders
-from adamomentum_lab.race.judge import headline, ranking
 from adamomentum_lab.report.terminal import ranking_table, settings_in_words, statements
 from adamomentum_lab.words import number
 from adamomentum_paper.effects import effects
-from tests.adamomentum_lab.race.test_judge import GOOD, NEAR, POOR, raced, run_of, workload
+from tests.adamomentum_lab.race.test_judge import GOOD, NEAR, POOR, raced, ranked, run_of, workload
 
 
 def test_settings_in_words():
@@ -26,7 +26,8 @@ def test_settings_in_words():
 
 def result_of(rows, effects):
     """What `statements` reads of a race's result."""
-    return SimpleNamespace(headline=headline(rows, workload()), rows=rows, effects=effects)
+    race = SimpleNamespace(baseline="adamomentum")
+    return SimpleNamespace(rows=rows, effects=effects, workload=workload(), race=race)
 
 
 def test_statements_fit_a_page():
@@ -45,10 +46,10 @@ def test_eighty_columns_cut_no_number_off():
         name: [run_of(name, s, (90.0 + s, 85.0 + s), (98.0, 96.0 + s / 7 + i)) for s in seeds]
         for i, name in enumerate(("adamomentum", "adamomentum-rectified", "adam-translated"))
     }
-    for runs in finals.values():
-        runs[0].epochs.pop()  # one that misses the target
+    for runs in finals.values():  # one that misses the target
+        runs[0] = replace(runs[0], epochs=runs[0].epochs[:-1])
     console = Console(width=80, file=io.StringIO())
-    console.print(ranking_table(ranking(finals, workload()), workload()))
+    console.print(ranking_table(ranked(finals), workload(), "adamomentum"))
     text = console.file.getvalue()
     assert "\u2026" not in text
     assert "(9/10)" in text

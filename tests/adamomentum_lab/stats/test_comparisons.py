@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from adamomentum_lab.files import dumps
+from adamomentum_lab.report.sentences import of_comparison
 from adamomentum_lab.stats.comparisons import (
     ScorePair,
     compare,
@@ -30,7 +31,11 @@ MAIZE = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 
 
 def one(base, other, larger=True):
-    return compare(base, {"adam": other}, "test accuracy", larger)[0]
+    return compare("adamomentum", base, {"adam": other}, larger)[0]
+
+
+def told(found, metric="test accuracy"):
+    return of_comparison(found, metric)
 
 
 def test_students_sleep():
@@ -44,13 +49,13 @@ def test_students_sleep():
     # d_z = 4.0621 / sqrt(10) = 1.2846; J(9) = 0.9139 (Hedges 1981, table 1).
     assert found.effect == pytest.approx(1.2846 * 0.9139, abs=2e-4)
     assert found.verdict == "better"
-    assert found.sentence == (
+    assert told(found) == (
         "adam is better than adamomentum: its test accuracy is 1.58 higher (95 % interval 0.70 to "
         "2.46, p = 0.0028, 10 seeds)."
     )
     worse = one(SLEEP_1, SLEEP_2, larger=False)
     assert worse.verdict == "worse"
-    assert "adam is worse than adamomentum: its test accuracy is 1.58 higher" in worse.sentence
+    assert "adam is worse than adamomentum: its test accuracy is 1.58 higher" in told(worse)
 
 
 def test_fishers_permutations_of_darwins_maize():
@@ -60,7 +65,7 @@ def test_fishers_permutations_of_darwins_maize():
     assert found.permutation == 1726 / 32768
     assert found.p == pytest.approx(0.0497, abs=5e-5)
     assert found.verdict == "better"
-    assert found.sentence.endswith("An exact permutation test does not confirm it (p = 0.053).")
+    assert told(found).endswith("An exact permutation test does not confirm it (p = 0.053).")
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 9])
@@ -144,7 +149,7 @@ def test_p_is_that_of_scipy():
     chance = np.random.default_rng(1)
     for n in (2, 3, 5, 30):
         ours, others = chance.normal(90, 1, n), chance.normal(90.5, 1, (4, n))
-        found = compare(list(ours), dict(zip("abcd", others.tolist(), strict=True)), "x", True)
+        found = compare("x", list(ours), dict(zip("abcd", others.tolist(), strict=True)), True)
         for comparison, other in zip(found, others, strict=True):
             expected = stats.ttest_rel(other, ours)
             assert comparison.p == pytest.approx(expected.pvalue, rel=1e-9)
@@ -168,9 +173,9 @@ def test_shift_scale_order_and_direction_do_not_matter(data, ours):
     def told(change, larger=True):
         new = [[change(x) for x in values] for values in (ours, adam, yogi)]
         new = [[values[i] for i in order] for values in new]
-        return compare(new[0], {"adam": new[1], "yogi": new[2]}, "x", larger)
+        return compare("x", new[0], {"adam": new[1], "yogi": new[2]}, larger)
 
-    before = compare(ours, {"adam": adam, "yogi": yogi}, "x", True)
+    before = compare("x", ours, {"adam": adam, "yogi": yogi}, True)
     swap = {"better": "worse", "worse": "better"}
     for a, b, c, d in zip(
         before, told(lambda x: x + 7), told(lambda x: 2 * x), told(lambda x: -x), strict=True
@@ -193,11 +198,11 @@ def test_shift_scale_order_and_direction_do_not_matter(data, ours):
 def test_scores_of_any_size(scale):
     # A perplexity is up to exp(700); squares of such numbers are none.
     ours, adam, same = [1.0, 2.0, 3.0], [2.0, 5.0, 3.5], [2.0, 3.0, 4.0]
-    plain = compare(ours, {"adam": adam, "same": same}, "x", False)
+    plain = compare("x", ours, {"adam": adam, "same": same}, False)
     huge = compare(
+        "x",
         [scale * x for x in ours],
         {"adam": [scale * x for x in adam], "same": [scale * x for x in same]},
-        "x",
         False,
     )
     for a, b in zip(plain, huge, strict=True):
@@ -221,7 +226,7 @@ def test_a_permutation_test_only_where_it_can_reject():
 
     def found(n, count):
         draw = lambda: [chance.gauss(0, 1) for _ in range(n)]  # noqa: E731
-        return compare(draw(), {str(i): draw() for i in range(count)}, "x", True)[0]
+        return compare("x", draw(), {str(i): draw() for i in range(count)}, True)[0]
 
     assert found(5, 1).permutation is None
     note = "with 5 seeds its smallest p, 0.062, is above 0.05"
@@ -239,7 +244,7 @@ def test_no_difference_is_told_with_what_could_be_missed():
     deviation = np.std([0.1, -0.3, 0.4, -0.2, 0.1], ddof=1)
     assert found.missed == pytest.approx(detectable(5, 0.05) * deviation)
     assert found.verdict == "no difference detected"
-    assert found.sentence == (
+    assert told(found) == (
         "No difference in test accuracy between adam and adamomentum was detected with 5 seeds "
         "(95 % interval of adam minus adamomentum -0.32 to 0.36); one smaller than 0.47 could have "
         "been missed."
@@ -250,11 +255,11 @@ def test_an_interval_without_0_that_is_no_difference_is_explained():
     ours, adam = [0.0] * 5, [0.1, 0.5, 0.2, 0.6, 0.3]
     chance = random.Random(0)
     others = {str(i): [chance.gauss(0, 1) for _ in ours] for i in range(6)}
-    found = compare(ours, {"adam": adam, **others}, "test loss", False)[0]
+    found = compare("adamomentum", ours, {"adam": adam, **others}, False)[0]
     assert found.p < 0.05 < found.p_holm
     assert found.verdict == "no difference detected"
     assert "0.08 to 0.60, which leaves out 0, but p = 0.15 after Holm's correction for 7" in (
-        found.sentence
+        told(found)
     )
 
 
@@ -262,8 +267,8 @@ def test_an_interval_is_not_rounded_to_0_where_there_is_a_difference():
     # t(0.975, 2) = 4.3027: half is 2.4841, and the lower end is 0.0029.
     found = one([0.0, 0.0, 0.0], [1.487, 2.487, 3.487])
     assert found.verdict == "better"
-    assert "2.5 higher (95 % interval 0.003 to 5.0, p = 0.05, 3 seeds)" in found.sentence
-    assert "(95 % interval 2.0 to 7.0," in one([0.0] * 3, [3.487, 4.487, 5.487]).sentence
+    assert "2.5 higher (95 % interval 0.003 to 5.0, p = 0.05, 3 seeds)" in told(found)
+    assert "(95 % interval 2.0 to 7.0," in told(one([0.0] * 3, [3.487, 4.487, 5.487]))
 
 
 def test_one_seed():
@@ -275,7 +280,7 @@ def test_one_seed():
         None,
     )
     assert found.difference == Estimate(-0.5, None, 1)
-    assert found.sentence == (
+    assert told(found) == (
         "With one seed adam's test accuracy was 0.5 lower than adamomentum's; whether by chance "
         "cannot be told."
     )
@@ -286,25 +291,23 @@ def test_lost_runs(lost):
     found = one([97.0, 96.0, 95.0], [96.0, lost, 93.0])
     assert (found.verdict, found.p, found.n) == ("not comparable", None, 2)
     assert found.difference.mean == -1.5
-    assert found.sentence == (
+    assert told(found) == (
         "adam and adamomentum cannot be compared: adam lost 1 of its 3 runs, and what is left is "
         "no fair sample. With the 2 seeds that both finished, adam's test accuracy was 1.5 lower "
         "than adamomentum's on average."
     )
     both = one([lost, 96.0, 95.0], [lost, 96.0, lost])
-    assert "adam lost 2 of its 3 runs and adamomentum lost 1 of its 3 runs, and" in both.sentence
+    assert "adam lost 2 of its 3 runs and adamomentum lost 1 of its 3 runs, and" in told(both)
     nobody = one([97.0, 96.0], [lost, lost])
     assert (nobody.n, nobody.difference) == (0, Estimate(None, None, 0))
-    assert nobody.sentence == ("adam and adamomentum cannot be compared: adam lost all its 2 runs.")
+    assert told(nobody) == ("adam and adamomentum cannot be compared: adam lost all its 2 runs.")
     only = one([lost], [96.0])
-    assert only.sentence == (
-        "adam and adamomentum cannot be compared: adamomentum lost its only run."
-    )
+    assert told(only) == ("adam and adamomentum cannot be compared: adamomentum lost its only run.")
 
 
 def test_who_lost_runs_counts_in_the_correction():
     ours, adam = SLEEP_1, SLEEP_2
-    found = compare(ours, {"adam": adam, "sgdm": [None] * 10}, "x", True)
+    found = compare("x", ours, {"adam": adam, "sgdm": [None] * 10}, True)
     assert found[0].p_holm == 2 * found[0].p
     assert found[1].p_holm is None
 
@@ -313,7 +316,7 @@ def test_identical_scores():
     found = one([97.0, 96.0, 95.0], [97.0, 96.0, 95.0])
     assert (found.p, found.test, found.missed, found.effect) == (1.0, "sign flips", None, None)
     assert found.difference == Estimate(0.0, 0.0, 3)
-    assert found.sentence == (
+    assert told(found) == (
         "No difference in test accuracy between adam and adamomentum was detected: with each of 3 "
         "seeds both scored the same."
     )
@@ -328,13 +331,13 @@ def test_the_same_difference_with_every_seed():
     assert (few.test, few.p, few.verdict) == ("sign flips", 2 / 32, "no difference detected")
     # Without variation a t-interval would have no width, and contradict the p.
     assert few.difference == Estimate(pytest.approx(-0.3), None, 5)
-    assert few.sentence == (
+    assert told(few) == (
         "adam's test accuracy was 0.3 lower than adamomentum's with each of 5 seeds, by the same "
         "amount; so few do not show a difference (p = 0.062 by flips of signs)."
     )
     many = one(ours * 2, adam * 2)
     assert (many.p, many.permutation, many.verdict) == (2 / 1024, 2 / 1024, "worse")
-    assert many.sentence == (
+    assert told(many) == (
         "adam is worse than adamomentum: adam's test accuracy was 0.3 lower than adamomentum's "
         "with each of 10 seeds, by the same amount (p = 0.002 by flips of signs)."
     )
@@ -342,7 +345,7 @@ def test_the_same_difference_with_every_seed():
 
 def test_one_of_many_chosen_by_its_scores_is_corrected_for_all():
     pair = ScorePair("sgdm", "adam", SLEEP_1, SLEEP_2)
-    (found,) = compare_pairs([pair], "x", True, of=10)
+    (found,) = compare_pairs([pair], True, of=10)
     assert found.p_holm == 10 * found.p
     assert found.comparisons == 10
 
@@ -355,3 +358,24 @@ def test_seeds_must_match():
 def test_a_comparison_is_json():
     found = one(SLEEP_1, SLEEP_2)
     assert '"difference": {"mean": 1.58' in dumps(asdict(found))
+
+
+def test_scores_that_were_rounded_are_the_same_as_before():
+    """What a record with six digits has lost must not look like what seeds did."""
+    whole = [100 * k / 360 for k in (340, 341, 343, 347, 349, 338)]
+    lower = [score - 100 / 360 for score in whole]
+    ours, adam = ([float(f"{score:.6g}") for score in scores] for scores in (whole, lower))
+    assert len({round(b - a, 9) for a, b in zip(ours, adam, strict=True)}) > 1
+    (exact,) = compare("x", whole, {"adam": lower}, True)
+    (found,) = compare("x", ours, {"adam": adam}, True, digits=6)
+    assert (found.test, found.p, found.verdict) == (exact.test, exact.p, exact.verdict)
+    assert found.test == "sign flips"
+    # Sums of flipped signs that were the same still are.
+    chance = random.Random(3)
+    for _ in range(20):
+        whole, other = ([100 * chance.randint(330, 350) / 360 for _ in range(10)] for _ in "ab")
+        ours, adam = ([float(f"{score:.6g}") for score in scores] for scores in (whole, other))
+        (exact,) = compare("x", whole, {"adam": other}, True)
+        (found,) = compare("x", ours, {"adam": adam}, True, digits=6)
+        assert found.permutation == exact.permutation
+        assert found.p == pytest.approx(exact.p, rel=1e-3)

@@ -59,7 +59,7 @@ def judged(ours, others):
     np.put_along_axis(adjusted, order, np.maximum.accumulate(steps, -1), -1)
     for i in range(25):
         rest = dict(zip(OTHERS, others[i].tolist(), strict=False))
-        found = compare(ours[i, 0].tolist(), rest, "x", True)
+        found = compare("x", ours[i, 0].tolist(), rest, True)
         assert [c.p for c in found] == pytest.approx(list(p[i]), rel=1e-6)
         assert [c.p_holm for c in found] == pytest.approx(list(adjusted[i]), rel=1e-6)
         for c, p_holm in zip(found, adjusted[i], strict=True):
@@ -98,7 +98,7 @@ def test_flips_of_signs_find_a_difference_no_more_often_than_stated(noise):
     assert (p * 7 <= 0.05).any()
     for i in range(25):
         rest = dict(zip(OTHERS, others[i].tolist(), strict=True))
-        found = compare(ours[i, 0].tolist(), rest, "x", True)
+        found = compare("x", ours[i, 0].tolist(), rest, True)
         assert [c.permutation for c in found] == list(p[i])
 
 
@@ -124,7 +124,7 @@ def test_what_could_be_missed_is_seen_with_the_stated_power(pairs, seeds):
     assert 0.8 - error < (adjusted[:, 0] <= 0.05).mean() < 0.82 + error
     # What a study says of it varies with its own deviation, about the truth.
     claims = [
-        compare(a[0], {"a": b[0], **dict.fromkeys(OTHERS[1:pairs], a[0])}, "x", True)[0].missed
+        compare("x", a[0], {"a": b[0], **dict.fromkeys(OTHERS[1:pairs], a[0])}, True)[0].missed
         for a, b in zip(ours[:400].tolist(), others[:400].tolist(), strict=True)
     ]
     assert np.sqrt(np.mean(np.square(claims))) == pytest.approx(true, rel=0.1)
@@ -142,5 +142,5 @@ def test_less_is_seen_less_often():
 def test_the_effect_size_is_unbiased():
     # Without Hedges' factor it would be 0.5 / 0.7979 with five pairs.
     differences = np.random.default_rng(0).normal(0.5, 1, (4000, 5)).tolist()
-    found = [compare([0.0] * 5, {"a": row}, "x", True)[0].effect for row in differences]
+    found = [compare("x", [0.0] * 5, {"a": row}, True)[0].effect for row in differences]
     assert np.mean(found) == pytest.approx(0.5, abs=0.03)

@@ -93,7 +93,7 @@ def test_small_parts():
 def test_statistics_import_neither_numpy_nor_scipy():
     code = (
         "import sys; from adamomentum_lab.stats import comparisons, curves, profiles;"
-        "found = comparisons.compare([1.0, 2.0, 4.0] * 6, {'a': [2.0, 4.0, 5.0] * 6}, 'x', True);"
+        "found = comparisons.compare('x', [1.0, 2.0, 4.0] * 6, {'a': [2.0, 4.0, 5.0] * 6}, True);"
         "assert found[0].permutation is not None and found[0].missed is not None;"
         "print([name for name in ('numpy', 'scipy', 'torch') if name in sys.modules])"
     )

@@ -1,17 +1,12 @@
 """The verdicts on the paper's claims."""
 
-from dataclasses import asdict
-
 import pytest
 from scipy import stats
 
-from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.race.judge import Row
-from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_lab.stats.comparisons import compare
 from adamomentum_paper.claims import page as claims
 from adamomentum_paper.claims import rules
-from adamomentum_paper.effects import effects
-from tests.tools.made import HIGHER, LOWER, NEAR, OURS, race_of
+from tests.tools.made import HIGHER, LOWER, NEAR, OURS, race_of, trial
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_without_adamomentum_nothing_is_tested():
     assert rules.least_varied(race, ("adam",)).verdict == "not tested"
     assert rules.faster_than(race, ("adam",)).verdict == "not tested"
     assert rules.default_works(race).verdict == "not tested"
-    assert rules.robust_to_lr({**race, "ranking": []}, ("adam",)).verdict == "not tested"
+    assert rules.robust_to_lr(race, ("adam",)).verdict == "not tested"
 
 
 @pytest.mark.parametrize(
@@ -150,18 +145,12 @@ def test_epochs_to_the_target_by_hand():
     assert rules.faster_than(lost, ("sgdm",)).verdict == "undecided"
 
 
-def tuned(*trials, chosen=2, metric="accuracy"):
-    """Trials of AdaMomentum by lr and validation score."""
-    made = [
-        {
-            "settings": {"lr": lr, "betas": [0.9, 0.999], "eps": 1e-16},
-            "validation": None if score is None else {metric: score},
-            "status": "done",
-            "epochs": 5,
-        }
-        for lr, score in trials
-    ]
-    return {"adamomentum": {"trials": made, "chosen": chosen}}
+def tuned(*trials, **first):
+    """Trials of AdaMomentum by lr and validation score, of which the second was chosen."""
+    options = {"betas": [0.9, 0.999], "eps": 1e-16}
+    one, *rest = trials
+    made = [trial(*one, **options, **first), *(trial(*two, **options) for two in rest)]
+    return {"adamomentum": (made, 1)}
 
 
 @pytest.mark.parametrize(
@@ -175,14 +164,13 @@ def tuned(*trials, chosen=2, metric="accuracy"):
     ],
 )
 def test_the_default_beside_the_best_trial(trials, verdict):
-    race = race_of({"adamomentum": OURS}, tuned=tuned(*trials))
+    race = race_of({"adamomentum": OURS}, trials=tuned(*trials))
     assert rules.default_works(race).verdict == verdict
 
 
 def test_a_default_that_halving_stopped_says_nothing():
-    trials = tuned((0.001, 10.0), (0.01, 100.0))
-    trials["adamomentum"]["trials"][0] |= {"status": "stopped", "epochs": 1}
-    judged = rules.default_works(race_of({"adamomentum": OURS}, tuned=trials))
+    trials = tuned((0.001, 10.0), (0.01, 100.0), status="stopped", trained=1)
+    judged = rules.default_works(race_of({"adamomentum": OURS}, trials=trials))
     assert judged.verdict == "not tested"
     assert "stopped the default after 1 of 5 epochs" in judged.found
 
@@ -196,10 +184,18 @@ def test_a_default_that_halving_stopped_says_nothing():
     ],
 )
 def test_how_many_learning_rates_are_good(decades, verdict):
-    race = race_of(dict.fromkeys(decades, OURS), decades=decades)
-    assert rules.robust_to_lr(race, ("adam", "sgdm")).verdict == verdict
-    stopped = race_of(dict.fromkeys(decades, OURS), note="trials were stopped at different epochs")
-    judged = rules.robust_to_lr(stopped, ("adam", "sgdm"))
+    def race(status):
+        trials = {
+            name: ([trial(lr, 99.0 if lr <= 1e-3 * 10 ** (good or -9) else 50.0, status)
+                    for lr in (1e-3, 1e-2, 1e-1)], 0)
+            for name, good in decades.items()
+        }  # fmt: skip
+        return race_of(dict.fromkeys(decades, OURS), trials=trials)
+
+    found = {row.optimizer: row.sensitivity.decades for row in race("done").rows}
+    assert found == pytest.approx(decades)
+    assert rules.robust_to_lr(race("done"), ("adam", "sgdm")).verdict == verdict
+    judged = rules.robust_to_lr(race("stopped"), ("adam", "sgdm"))
     assert judged.verdict == "not tested"
     assert "stopped at different epochs" in judged.found
 
@@ -208,12 +204,8 @@ def test_how_many_learning_rates_are_good(decades, verdict):
     ("before", "verdict"), [(LOWER, "seen"), (HIGHER, "not seen"), (NEAR, "undecided")]
 )
 def test_what_a_change_buys(before, verdict):
-    rows = [
-        Row(name, {"lr": lr}, Estimate.of(values), values, 0, 0)
-        for name, values, lr in (("eadam", before, 0.1), ("adamomentum", OURS, 0.01))
-    ]
-    found = effects(rows, find_workload("digits_cnn").load()("mini", "fair"), tuned=True)
-    race = race_of({"adamomentum": OURS}, effects=list(map(asdict, found)))
+    trials = {"eadam": ([trial(0.1)], 0), "adamomentum": ([trial(0.01)], 0)}
+    race = race_of({"eadam": before, "adamomentum": OURS}, trials=trials)
     judged = rules.effect(race, "eadam", "adamomentum")
     assert judged.verdict == verdict
     assert judged.found.endswith("also differ in lr, and what that does is part of the difference.")
@@ -349,6 +341,19 @@ def test_where_lr_is_tuned_a_lead_is_one_over_both(adam, translated, answer):
     ],
 )
 def test_faster_than_most(slower, faster, verdict):
-    found = [{"other": name, "verdict": "worse"} for name in slower]
-    found += [{"other": name, "verdict": "better"} for name in faster]
+    values = dict.fromkeys(slower, LOWER) | dict.fromkeys(faster, HIGHER)
+    found = compare("adamomentum", OURS, values | {"other": NEAR}, True)
     assert rules._than_most(found, ("sgdm",), ("a", "b", "c")) == verdict
+
+
+def test_a_race_with_another_baseline_says_the_same():
+    scores = {"adamomentum": OURS, "adam": LOWER, "yogi": NEAR}
+    race, other = race_of(scores), race_of(scores, spec={"baseline": "adam"})
+    assert other.row("adam").comparison is None
+    assert rules.better_than(other, ("adam", "yogi")) == rules.better_than(race, ("adam", "yogi"))
+    assert rules.as_good_as(other, "yogi") == rules.as_good_as(race, "yogi")
+
+
+def test_why_two_cannot_be_compared():
+    lost = race_of({"adamomentum": [90.0, 91.0], "adam": [80.0, None]})
+    assert "adam cannot be compared: runs were lost." in rules.better_than(lost, ("adam",)).found

@@ -1,0 +1,191 @@
+"""What follows from the record of a race: its ranking, how each was tuned; and the files of it."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from adamomentum_lab import files
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.plugins import provided
+from adamomentum_lab.race.judge import Edge, Effect, Row, edge_of, ranking
+from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
+from adamomentum_lab.race.sensitivity import sensitivity
+from adamomentum_lab.selection import reported_epoch
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How one contender was tuned."""
+
+    runs: tuple[RunRecord, ...]
+    """By trial, each as far as it was trained; `stopped` where others went on."""
+    chosen: int
+    """The index of the one whose settings were raced."""
+    exhausted: bool
+    """Whether there was less to try than the budget allowed."""
+
+    @property
+    def epochs(self) -> int:
+        """What was spent, whether in this race or before."""
+        return sum(run.trained for run in self.runs)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Who won, and every run."""
+
+    record: Record
+    name: str = ""
+    """Of the folder that it was read from."""
+
+    @classmethod
+    def read(cls, file: Path | str) -> Result:
+        """From `race.json`."""
+        return cls(Record.read(file), Path(file).resolve().parent.name)
+
+    @property
+    def race(self) -> Race:
+        """What was raced."""
+        return self.record.spec
+
+    @property
+    def workload(self) -> WorkloadFacts:
+        """On what."""
+        return self.record.workload
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """Every trial, then every final run."""
+        return self.record.runs
+
+    @property
+    def command(self) -> str:
+        """What runs the same race again."""
+        return str(self.record.machine.get("command", ""))
+
+    @functools.cached_property
+    def finals(self) -> dict[str, tuple[RunRecord, ...]]:
+        """The final runs of each contender, by seed."""
+        runs = sorted(self._staged("final"), key=lambda run: run.spec.seed)
+        return {
+            name: tuple(run for run in runs if run.spec.optimizer == name)
+            for name in self.race.optimizers
+        }
+
+    @functools.cached_property
+    def tuned(self) -> dict[str, Tuning]:
+        """By contender; empty where nothing was tuned."""
+        found = {}
+        for name in self.race.optimizers:
+            runs = tuple(run for run in self._staged("tuning") if run.spec.optimizer == name)
+            if runs:
+                raced = self.finals[name][0].spec.settings
+                chosen = [run.spec.settings for run in runs].index(raced)
+                found[name] = Tuning(runs, chosen, len(runs) < self.race.trials)
+        return found
+
+    @functools.cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The ranking, best first."""
+        rows = ranking(self.finals, self.workload, self.race.baseline, self.record.digits)
+        if not self.tuned:
+            return tuple(rows)
+        found = sensitivity(self._staged("tuning"), self.workload)
+        return tuple(
+            replace(row, sensitivity=found.get(row.optimizer), edge=self._edge(row)) for row in rows
+        )
+
+    @functools.cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """What single changes did, where contenders that differ in one were raced."""
+        given = (self.rows, self.workload, self.race.trials > 0)
+        return tuple(effect for find in provided("effects") for effect in find(*given))
+
+    def row(self, optimizer: str) -> Row | None:
+        """The place of a contender, if it was raced."""
+        return next((row for row in self.rows if row.optimizer == optimizer), None)
+
+    def _staged(self, stage: str) -> list[RunRecord]:
+        return [run for run in self.runs if run.stage == stage]
+
+    def _edge(self, row: Row) -> Edge | None:
+        if row.optimizer not in self.tuned:
+            return None
+        if "lr" not in self.record.search.spaces.get(row.optimizer, {}):
+            return None
+        rates = [run.settings["lr"] for run in self.tuned[row.optimizer].runs]
+        return edge_of(row.settings["lr"], rates)
+
+
+def write(result: Result, folder: Path) -> None:
+    """The record as JSON, and the ranking and every run, trials included, as CSV."""
+    workload = result.workload
+    contents = {
+        "race.json": result.record.dumps(),
+        "ranking.csv": _csv(_ranking_row(row, workload) for row in result.rows),
+        "runs.csv": _csv(_run_row(run, workload) for run in result.runs),
+    }
+    try:
+        for name, content in contents.items():
+            files.write(folder / name, content)
+    except LabError as error:
+        raise LabError(f"{error} The runs themselves are kept.") from error
+
+
+def _csv(rows: Iterable[dict[str, object]]) -> str:
+    first, *rest = rows
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(first))
+    writer.writeheader()
+    writer.writerows([first, *rest])
+    return text.getvalue()
+
+
+def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
+    gap, c = row.difference, row.comparison
+    to_target = {"epochs": row.epochs_to_target, "steps": row.steps_to_target}
+    to_target["seconds"] = row.machine.seconds_to_target
+    return {
+        "rank": row.rank,
+        "optimizer": row.optimizer,
+        f"test {workload.metric}": row.score.mean,
+        "95% +/-": row.score.half,
+        "seeds": len(row.values),
+        "diverged": row.diverged,
+        "failed": row.failed,
+        "difference": gap and gap.mean,
+        "difference 95% +/-": gap and gap.half,
+        "p": c and c.p,
+        "p after Holm": c and c.p_holm,
+        "Hedges' g": c and c.effect,
+        "permutation p": c and c.permutation,
+        "could be missed": c and c.missed,
+        "verdict": c and c.verdict,
+        **{f"{unit} to target": took and took.mean for unit, took in to_target.items()},
+        "reached target": row.reached,
+        "ms per update": row.machine.ms_per_update,
+        "settings": json.dumps(row.settings),
+    }
+
+
+def _run_row(run: RunRecord, workload: WorkloadFacts) -> dict[str, object]:
+    end, metric = reported_epoch(run, workload), workload.metric
+    return {
+        "stage": run.stage,
+        "optimizer": run.spec.optimizer,
+        "seed": run.spec.seed,
+        "status": run.status,
+        "epoch": end.get("epoch"),
+        f"validation {metric}": end.get("validation", {}).get(metric),
+        f"test {metric}": end.get("test", {}).get(metric) if run.stage == "final" else None,
+        "ms per update": run.machine.ms_per_update,
+        "settings": json.dumps(run.settings),
+        "id": run.id,
+    }

@@ -1,0 +1,224 @@
+"""Records: what is written is read, what is damaged is named."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.store import Run
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.race.facts import run_record
+from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.record import FORMAT, Record, RunRecord, SearchFacts, WorkloadFacts
+from adamomentum_lab.race.result import Result, write
+from adamomentum_lab.race.search import Rung
+from adamomentum_lab.report.data import as_json
+from tests.adamomentum_lab.races import problem, raced
+
+names = st.text(min_size=1, max_size=8)
+numbers = st.floats(allow_nan=True, allow_infinity=True)
+plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
+
+
+@st.composite
+def records(draw):
+    """Any that could be: names of any letters, scores of any size, runs that were lost."""
+    optimizers = tuple(draw(st.lists(names, min_size=1, max_size=3, unique=True)))
+    metric = draw(names.filter(lambda name: name != "loss"))
+    seeds, epochs = draw(st.integers(1, 2)), draw(st.integers(0, 3))
+    trials = draw(st.integers(0, 2))
+    race = Race(
+        workload=draw(names),
+        code=draw(names),
+        optimizers=optimizers,
+        trials=trials,
+        seeds=seeds,
+        scale=draw(st.sampled_from(["smoke", "mini", "full"])),
+        protocol=draw(names),
+        search=draw(st.sampled_from(["grid", "random"])),
+        tune=tuple(draw(st.lists(st.sampled_from(["lr", "eps"]), unique=True))),
+        halving=draw(st.booleans()),
+        baseline=draw(st.none() | st.sampled_from(optimizers)),
+    )
+
+    def run(stage, name, seed):
+        options = {"lr": 0.1, "betas": (0.9, 0.99), "nesterov": True, "foreach": None}
+        spec = Spec.of(
+            options,
+            workload=race.workload,
+            code=race.code,
+            optimizer=name,
+            seed=seed,
+            scale=race.scale,
+            protocol=race.protocol,
+        )
+        scores = st.fixed_dictionaries({metric: numbers, "loss": numbers})
+        splits = {"train": scores, "validation": scores, "test": scores}
+        kept = [{"epoch": i, **draw(st.fixed_dictionaries(splits))} for i in range(1, epochs + 1)]
+        status = draw(st.sampled_from(["done", "diverged", "failed", "stopped"]))
+        machine = {"updates": 7, "ms_per_update": 0.5, "threads": 1, "node": draw(plain)}
+        error = draw(st.none() | st.text(max_size=9))
+        return run_record(stage, Run(spec, status, kept, [0.25] * epochs, machine, error))
+
+    runs = [run("tuning", name, 0) for name in optimizers for _ in range(trials)]
+    runs += [run("final", name, 1 + seed) for name in optimizers for seed in range(seeds)]
+    space = {"lr": (0.1, 1e-5), "betas": ([0.9, 0.99], [0.5, 0.9])}
+    finite = st.floats(allow_nan=False, allow_infinity=False)
+    return Record(
+        spec=race,
+        workload=WorkloadFacts(
+            name=race.workload,
+            summary=draw(st.text(max_size=9)),
+            metric=metric,
+            larger_is_better=draw(st.booleans()),
+            target=draw(st.none() | finite),
+            selection=draw(st.sampled_from(["validation", "last", "test"])),
+            epochs=max(1, epochs),
+        ),
+        search=SearchFacts(dict.fromkeys(optimizers, space), (Rung(trials, epochs),)),
+        runs=tuple(runs),
+        caveats=tuple(draw(st.lists(names, max_size=2))),
+        machine={"command": draw(names), "torch": draw(plain)},
+        digits=draw(st.none() | st.integers(1, 9)),
+    )
+
+
+@given(records())
+@settings(max_examples=60, deadline=None)
+def test_what_is_written_is_read(record):
+    assert Record.from_json(json.loads(record.dumps())) == record
+
+
+def test_from_a_file(tmp_path):
+    result = raced(tmp_path, problem(tmp_path))
+    (file,) = tmp_path.glob("races/*/race.json")
+    assert Record.read(file) == result.record
+    assert Result.read(str(file)).rows == result.rows
+    assert Result.read(file).name == file.parent.name == result.race.id
+    write(Result.read(file), tmp_path / "again")
+    for name in ("race.json", "ranking.csv", "runs.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (file.parent / name).read_bytes()
+
+
+def test_a_record_holds_nothing_that_is_derived(tmp_path):
+    record = json.loads(raced(tmp_path, problem(tmp_path)).record.dumps())
+    assert record.keys() == {
+        "format", "spec", "workload", "search", "runs", "caveats", "machine", "digits"
+    }  # fmt: skip
+    assert record["format"] == FORMAT
+    assert record["runs"][0].keys() == {
+        "stage", "id", "spec", "status", "epochs", "trained", "machine", "error"
+    }  # fmt: skip
+
+
+def test_other_keys_are_ignored(tmp_path):
+    result = raced(tmp_path, problem(tmp_path))
+    data = json.loads(result.record.dumps())
+    for part in (data, data["spec"], data["workload"], data["search"], data["runs"][0]):
+        part["from a later version"] = {"x": [1]}
+    data["runs"][0]["machine"]["more"] = 1
+    assert Record.from_json(data) == result.record
+    # So is what `race --json` prints beside the record.
+    assert Record.from_json(json.loads(json.dumps(as_json(result)))) == result.record
+
+
+@pytest.mark.parametrize(
+    ("path", "optional"),
+    [
+        ((), {"format", "digits"}),
+        (("spec",), {"search", "tune", "halving", "baseline"}),
+        (("workload",), {"flaws"}),
+        (("search", "rungs", 0), set()),
+        (("runs", 3), {"machine", "error"}),
+        (("runs", 3, "epochs", 0), {"train", "test"}),
+    ],
+)
+def test_a_missing_key_is_named(tmp_path, path, optional):
+    whole = raced(tmp_path, problem(tmp_path)).record.dumps()
+
+    def find(data):
+        for key in path:
+            data = data[key]
+        return data
+
+    for key in find(json.loads(whole)):
+        data = json.loads(whole)
+        del find(data)[key]
+        if key in optional - {"format"}:
+            assert Record.from_json(data)
+            continue
+        with pytest.raises(LabError) as caught:
+            Record.from_json(data, "a.json")
+        said = str(caught.value)
+        assert said.startswith("a.json was written by another version, or changed: ")
+        assert f"has no {key!r}; the command" in said or key == "format", said
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("workload", "target"), "high", "workload.target is 'high', not a number"),
+        (("workload", "larger_is_better"), 1, "workload.larger_is_better is 1, not true or false"),
+        (("workload", "selection"), "best", "is 'best', not 'validation' or 'last' or 'test'"),
+        (("spec", "seeds"), True, "spec.seeds is True, not a whole number"),
+        (("spec", "baseline"), "yogi", "the baseline 'yogi' is not raced"),
+        (("runs",), {}, "runs is no list"),
+        (("runs", 0), 7, "runs[0] is no object"),
+        (("runs", 0, "spec"), "adam", "runs[0].spec is no object"),
+        (("runs", 0, "stage"), "warm-up", "runs[0].stage is 'warm-up', not 'tuning' or 'final'"),
+        (("runs", 0, "epochs", 1, "epoch"), 2.5, "runs[0].epochs[1].epoch is no whole number"),
+        (("runs", 0, "epochs", 1, "train"), [1], "runs[0].epochs[1].train is no object of numbers"),
+        (("runs", 0, "epochs", 1, "validation"), {}, "validation has no 'accuracy'"),
+        (("runs", 0, "machine", "seconds"), "7", "machine.seconds is '7', not a number"),
+        (("runs", -1, "spec", "settings", "lr"), 7.0, "sgdm are those of no trial"),
+        (("search", "rungs", 0), [3, 4], "search.rungs[0] is [3, 4], not an object"),
+        (("search", "spaces", "adam", "lr"), 0.1, "search.spaces.adam.lr is 0.1, not a list"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named(tmp_path, path, value, words):
+    data = part = json.loads(raced(tmp_path, problem(tmp_path)).record.dumps())
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    with pytest.raises(LabError, match="was written by another version, or changed") as said:
+        Record.from_json(data, "a.json")
+    assert words in str(said.value)
+
+
+@pytest.mark.parametrize("number", [FORMAT + 1, "2", None, 2.0])
+def test_a_newer_format_is_refused(number):
+    with pytest.raises(LabError, match=r"a.json has the format .*reads up to 2; a newer") as said:
+        Record.from_json({"format": number}, "a.json")
+    assert repr(number) in str(said.value)
+
+
+def test_what_is_no_record_is_refused(tmp_path):
+    file = tmp_path / "race.json"
+    with pytest.raises(LabError, match="cannot be read"):
+        Record.read(file)
+    for content in ("", "{", "\x00", "[" * 100_000):
+        file.write_text(content)
+        with pytest.raises(LabError, match=r"race.json cannot be read \("):
+            Record.read(file)
+    for content in ("[]", "7", "null", '"race"', "{}"):
+        file.write_text(content)
+        with pytest.raises(LabError, match="was written by another version, or changed"):
+            Record.read(file)
+
+
+def test_scores_that_are_no_numbers_are_none():
+    spec = Spec.of({"lr": 0.1}, workload="", code="", optimizer="adam", seed=1, scale="mini",
+                   protocol="fair")  # fmt: skip
+    epochs = [
+        {"epoch": 1, "test": {"a": math.nan, "b": 1.0}},
+        {"epoch": 2, "test": {"a": math.inf}},
+    ]
+    found = run_record("final", Run(spec, "done", epochs))
+    assert isinstance(found, RunRecord)
+    assert found.epochs == (
+        {"epoch": 1, "test": {"a": None, "b": 1.0}},
+        {"epoch": 2, "test": {"a": None}},
+    )
