@@ -6,8 +6,8 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src"
 ORDER = """
 adamomentum.rule
-adamomentum.optax adamomentum.keras
 adamomentum.torch
+adamomentum.optax adamomentum.keras
 adamomentum
 adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.modules adamomentum_lab.words
 adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomentum_lab.space

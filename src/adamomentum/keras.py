@@ -150,9 +150,30 @@ class AdaMomentum(keras.optimizers.Optimizer):
         self._update(gradient, variable, learning_rate, self._scalars(_wide(variable)))
 
     def _backend_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+        if keras.backend.backend() == "torch":
+            self._update_torch(grads, variables, learning_rate)
+            return
         scalars = {dtype: self._scalars(dtype) for dtype in set(map(_wide, variables))}
         for gradient, variable in zip(grads, variables, strict=True):
             self._update(gradient, variable, learning_rate, scalars[_wide(variable)])
+
+    def _update_torch(self, grads: Any, variables: Any, learning_rate: Any) -> None:
+        """Update all variables at once, by the backends of the torch optimizer."""
+        from adamomentum.torch._keras import update
+
+        names = ("amsgrad", "nesterov", "rectify", "debias_momentum")
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        options |= {"betas": (self.beta_1, self.beta_2), "eps": self.epsilon}
+        rows: dict[float, list[Any]] = {}
+        for gradient, variable in zip(grads, variables, strict=True):
+            i = self._get_variable_index(variable)
+            v_max = self._v_max[i].value if self.amsgrad else None
+            decays = self.weight_decay is not None and self._use_weight_decay(variable)
+            row = (variable.value, gradient, self._m[i].value, self._v[i].value, v_max)
+            rows.setdefault(self.weight_decay if decays else 0.0, []).append(row)
+        t = ops.convert_to_tensor(self.iterations)
+        for decay, each in rows.items():
+            update(each, t, learning_rate, {**options, "weight_decay": decay})
 
     def _scalars(self, dtype: str) -> rule.Scalars:
         """Those of the coming step, for moments of this dtype."""

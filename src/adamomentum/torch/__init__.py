@@ -1,7 +1,7 @@
 """AdaMomentum for PyTorch."""
 
 try:
-    from adamomentum.torch._fused import backends
+    from adamomentum.torch._backends import backends
     from adamomentum.torch.migrate import lr_from_adam, no_decay_groups, state_dict_from_adam3
     from adamomentum.torch.optimizer import AdaMomentum
     from adamomentum.torch.settings import recommended

@@ -7,8 +7,11 @@
  */
 #include "_cpu.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Of what this module and _native.py say to each other; to be raised when that changes. */
+enum { VERSION = 2 };
 
 /* ---- DLPack, as far as it is needed: its stable ABI, major version 1 ---- */
 
@@ -159,6 +162,7 @@ static int add(Plan *plan, PyObject *const objects[6], int stochastic)
     if (is_negated(objects[1])) return 0; /* AdaMomentum refuses such parameters */
 
     if (!reserve((void **)&plan->records, &plan->room, plan->size, sizeof(Record))) return -1;
+    plan->distinct = -1; /* until steps() counts them */
     Record *r = &plan->records[plan->size++];
     *r = (Record){.param = param->data, .grad = tensors[1].data, .m = tensors[2].data,
                   .v = tensors[3].data, .v_max = objects[5] ? tensors[5].data : NULL,
@@ -199,7 +203,8 @@ static void destroy(PyObject *capsule)
         return;
     }
     free(plan->records);
-    free(plan->scalars);
+    free(plan->steps);
+    free(plan->seen);
     free(plan);
 }
 
@@ -235,12 +240,17 @@ static PyObject *py_plan(PyObject *module, PyObject *unused)
 }
 
 /* The state of a parameter. States mostly have the order of the parameters, which spares the hash
- * of the key, a call into Python. */
+ * of the key, a call into Python: looked at are the one behind the last, then the first. */
 static PyObject *find(PyObject *states, PyObject *param, Py_ssize_t *position)
 {
     PyObject *key, *state;
     Py_ssize_t next = *position;
     if (PyDict_Next(states, &next, &key, &state) && key == param) {
+        *position = next;
+        return state;
+    }
+    next = 0;
+    if (*position && PyDict_Next(states, &next, &key, &state) && key == param) {
         *position = next;
         return state;
     }
@@ -251,9 +261,9 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
 {
     PyObject *capsule, *params, *states;
     int amsgrad, stochastic;
-    Py_ssize_t position; /* of the iterator over states */
-    if (!PyArg_ParseTuple(args, "OO!O!npp", &capsule, &PyList_Type, &params, &PyDict_Type,
-                          &states, &position, &amsgrad, &stochastic))
+    static Py_ssize_t position; /* where the last group ended in its states; only a hint */
+    if (!PyArg_ParseTuple(args, "OO!O!pp", &capsule, &PyList_Type, &params, &PyDict_Type, &states,
+                          &amsgrad, &stochastic))
         return NULL;
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
@@ -284,7 +294,7 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
         Py_DECREF(grad);
         if (added < 0 || PyErr_Occurred()) goto failed;
     }
-    return Py_BuildValue("(NNn)", taken, rest, position);
+    return Py_BuildValue("(NN)", taken, rest);
 failed:
     empty(plan);
     Py_XDECREF(taken);
@@ -306,85 +316,95 @@ static PyObject *py_add(PyObject *module, PyObject *args)
     return added < 0 ? NULL : PyBool_FromLong(added);
 }
 
-/* The scalars of step t: rule.py's remaining() and rectification(), in double. */
-static void fill(Scalars *s, double t, double lr, double b1, double b2, double eps, double decay,
-                 int decoupled, int nesterov, int rectify, int debias, double sign)
+static int by_round(const void *a, const void *b)
 {
-    const double correction1 = 1 - pow(b1, t), decayed = pow(b2, t), correction2 = 1 - decayed;
-    *s = (Scalars){.t = t, .sign = sign, .coupled = decoupled ? 0 : decay, .b1 = b1, .w1 = 1 - b1,
-                   .k = debias ? 1 / correction1 : 1, .b2 = b2, .w2 = 1 - b2, .eps = eps,
-                   .kept = decoupled ? 1 - lr * decay : 1, .scale = 1 / sqrt(correction2)};
-    if (nesterov) {
-        s->a = -lr * b1 / (1 - pow(b1, t + 1));
-        s->b = -lr * (1 - b1) / correction1;
-    } else {
-        s->a = -lr / correction1;
-    }
-    if (rectify) {
-        const double limit = 2 / (1 - b2) - 1, rho = limit - 2 * t * decayed / correction2;
-        if (rho >= 5)
-            s->scale /= sqrt((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho));
-        else
-            s->scale = 0, s->shift = 1;
-    }
+    const Record *x = a, *y = b;
+    return x->round < y->round ? -1 : x->round > y->round;
 }
 
 /* A parameter may stand in a group twice, and is then updated twice, but not by two threads at
- * once: moves repetitions behind the others from `start` on, and returns where they begin. The
- * sign of t, which is never negative, serves as the mark. */
-static Py_ssize_t put_repeated_last(Plan *plan, Py_ssize_t start)
+ * once. Gives each record the number of its t's occurrences before it, and puts them in that
+ * order. Returns 0 without memory. */
+static int count_rounds(Plan *plan)
 {
-    Py_ssize_t end = plan->size;
-    for (Py_ssize_t i = start; i < end;) {
+    Py_ssize_t room = 64, most = 0;
+    while (room < 2 * plan->size) room *= 2;
+    if (room > plan->seen_room) {
+        Seen *grown = realloc(plan->seen, (size_t)room * sizeof(Seen));
+        if (!grown) return 0;
+        plan->seen = grown;
+        plan->seen_room = room;
+    }
+    room = plan->seen_room;
+    memset(plan->seen, 0, (size_t)room * sizeof(Seen));
+    for (Py_ssize_t i = 0; i < plan->size; i++) {
         Record *r = &plan->records[i];
-        if (signbit(*r->t)) {
-            const Record repeated = *r;
-            *r = plan->records[--end];
-            plan->records[end] = repeated;
-        } else {
-            *r->t = -*r->t;
-            i++;
+        size_t at = (size_t)(((uint64_t)(uintptr_t)r->t * 0x9E3779B97F4A7C15u) >> 20);
+        for (at &= (size_t)room - 1; plan->seen[at].t && plan->seen[at].t != r->t;)
+            at = (at + 1) & ((size_t)room - 1);
+        plan->seen[at].t = r->t;
+        r->round = plan->seen[at].count++;
+        if (r->round > most) most = r->round;
+    }
+    if (most) qsort(plan->records, (size_t)plan->size, sizeof(Record), by_round);
+    return 1;
+}
+
+static PyObject *py_steps(PyObject *module, PyObject *capsule)
+{
+    Plan *plan = plan_of(capsule);
+    if (!plan) return NULL;
+    if (!count_rounds(plan)) return PyErr_NoMemory();
+    plan->distinct = 0;
+    for (Py_ssize_t i = 0; i < plan->size; i++) {
+        Record *r = &plan->records[i];
+        const double t = (double)*r->t + 1 + (double)r->round;
+        Py_ssize_t j = plan->distinct - 1;
+        while (j >= 0 && plan->steps[j] != t) j--;
+        if (j < 0) {
+            j = plan->distinct++;
+            if (!reserve((void **)&plan->steps, &plan->steps_room, j, sizeof(double))) return NULL;
+            plan->steps[j] = t;
+        }
+        r->scalars = j;
+    }
+    PyObject *steps = PyList_New(plan->distinct);
+    for (Py_ssize_t j = 0; steps && j < plan->distinct; j++) {
+        PyObject *t = PyFloat_FromDouble(plan->steps[j]);
+        if (!t || PyList_SetItem(steps, j, t) < 0) {
+            Py_DECREF(steps);
+            return NULL;
         }
     }
-    for (Py_ssize_t i = start; i < end; i++) *plan->records[i].t = -*plan->records[i].t;
-    return end;
+    return steps;
 }
 
 static PyObject *py_run(PyObject *module, PyObject *args)
 {
     PyObject *capsule;
-    double lr, b1, b2, eps, decay, sign;
-    int decoupled, amsgrad, nesterov, rectify, debias, stochastic, threads;
-    if (!PyArg_ParseTuple(args, "Oddddddppppppi", &capsule, &lr, &b1, &b2, &eps, &decay, &sign,
-                          &decoupled, &amsgrad, &nesterov, &rectify, &debias, &stochastic,
-                          &threads))
+    const char *scalars;
+    Py_ssize_t bytes;
+    int coupled, amsgrad, nesterov, rectify, stochastic, threads;
+    if (!PyArg_ParseTuple(args, "Oy#pppppi", &capsule, &scalars, &bytes, &coupled, &amsgrad,
+                          &nesterov, &rectify, &stochastic, &threads))
         return NULL;
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
-    const int flags = (decay != 0 && !decoupled ? COUPLED : 0) | (amsgrad ? AMSGRAD : 0) |
-                      (nesterov ? NESTEROV : 0) | (rectify ? RECTIFY : 0);
-    for (Py_ssize_t start = 0, end; start < plan->size; start = end) {
-        end = put_repeated_last(plan, start);
-        plan->distinct = 0;
-        for (Py_ssize_t i = start; i < end; i++) {
-            const double t = (double)*plan->records[i].t + 1;
-            Py_ssize_t j = plan->distinct - 1;
-            while (j >= 0 && plan->scalars[j].t != t) j--;
-            if (j < 0) {
-                j = plan->distinct++;
-                if (!reserve((void **)&plan->scalars, &plan->scalars_room, j, sizeof(Scalars)))
-                    return NULL;
-                fill(&plan->scalars[j], t, lr, b1, b2, eps, decay, decoupled, nesterov, rectify,
-                     debias, sign);
-            }
-            plan->records[i].scalars = (int)j;
-        }
-        for (Py_ssize_t i = start; i < end; i++)
-            *plan->records[i].t = (float)plan->scalars[plan->records[i].scalars].t;
-        PyThreadState *saved = PyEval_SaveThread();
-        update_all(plan, start, end, flags, stochastic, threads);
-        PyEval_RestoreThread(saved);
+    if (bytes != plan->distinct * (Py_ssize_t)sizeof(Scalars)) {
+        PyErr_SetString(PyExc_ValueError, "there must be one row of scalars for each of steps()");
+        return NULL;
     }
+    plan->scalars = (const Scalars *)(const void *)scalars;
+    const int flags = (coupled ? COUPLED : 0) | (amsgrad ? AMSGRAD : 0) |
+                      (nesterov ? NESTEROV : 0) | (rectify ? RECTIFY : 0);
+    PyThreadState *saved = PyEval_SaveThread();
+    for (Py_ssize_t start = 0, end; start < plan->size; start = end) {
+        for (end = start; end < plan->size && plan->records[end].round == plan->records[start].round;
+             end++)
+            *plan->records[end].t = (float)plan->steps[plan->records[end].scalars];
+        update_all(plan, start, end, flags, stochastic, threads);
+    }
+    PyEval_RestoreThread(saved);
     empty(plan);
     Py_RETURN_NONE;
 }
@@ -393,13 +413,14 @@ static PyMethodDef methods[] = {
     {"bind", py_bind, METH_VARARGS, "bind(exchange_api, Tensor, Parameter): once, first"},
     {"plan", py_plan, METH_NOARGS, "plan(): an empty table of parameters"},
     {"gather", py_gather, METH_VARARGS,
-     "gather(plan, params, state, position, amsgrad, stochastic): fill the plan anew with the "
-     "parameters that have a gradient; returns lists of those that are eligible and of those that "
-     "are not, and the position in the state to continue from"},
+     "gather(plan, params, state, amsgrad, stochastic): fill the plan anew with the parameters "
+     "that have a gradient; returns lists of those that are eligible and of those that are not"},
     {"add", py_add, METH_VARARGS, "add(plan, slot, stochastic): whether the slot was eligible"},
+    {"steps", py_steps, METH_O,
+     "steps(plan): the distinct numbers of the coming step; call it when the plan is complete"},
     {"run", py_run, METH_VARARGS,
-     "run(plan, lr, beta1, beta2, eps, weight_decay, sign, decoupled, amsgrad, nesterov, rectify, "
-     "debias_momentum, stochastic, threads): one step of what the plan holds"},
+     "run(plan, scalars, coupled, amsgrad, nesterov, rectify, stochastic, threads): one step of "
+     "what the plan holds; scalars is an array of doubles, a row for each of steps(plan)"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -416,5 +437,7 @@ PyMODINIT_FUNC PyInit__cpu(void)
     name_v_max = PyUnicode_InternFromString("max_exp_avg_momentum_sq");
     name_t = PyUnicode_InternFromString("step");
     if (!name_grad || !name_m || !name_v || !name_v_max || !name_t) return NULL;
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (!module || PyModule_AddIntConstant(module, "VERSION", VERSION) < 0) return NULL;
+    return module;
 }

@@ -16,19 +16,28 @@ typedef struct {
     float *t;
     int64_t size;
     uint8_t param_type, grad_type, state_type;
-    int scalars; /* index into the table of scalars, one for each distinct t */
+    Py_ssize_t round; /* how often its t stands in the plan before it */
+    Py_ssize_t scalars; /* index into the table of scalars, one for each distinct step */
     PyObject *alive[6];
 } Record;
 
+/* A row of the array that Python passes, Scalars of _scalars.py: the names and their order. */
 typedef struct {
-    double t;
-    double sign, coupled, b1, w1, k, b2, w2, eps, scale, shift, a, b, kept;
+    double t, factor, coupled, b1, w1, k, b2, w2, eps, scale, shift, a, b, kept;
 } Scalars;
+
+/* Of each distinct t of a plan, how often it occurs. */
+typedef struct {
+    const float *t;
+    Py_ssize_t count;
+} Seen;
 
 typedef struct {
     Record *records;
-    Scalars *scalars;
-    Py_ssize_t size, room, distinct, scalars_room;
+    double *steps; /* the distinct numbers of this step */
+    Seen *seen;    /* a hash table */
+    const Scalars *scalars;
+    Py_ssize_t size, room, distinct, steps_room, seen_room;
 } Plan;
 
 /* One step of the records from `start` up to `end`, by at most so many threads. */

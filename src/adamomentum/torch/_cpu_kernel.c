@@ -1,6 +1,6 @@
 /* The arithmetic of AdaMomentum on CPU tensors: one pass over memory.
  *
- * It is rule.py's with its scalars gathered, as in _foreach.py:
+ * It is rule.py's with its scalars gathered, as in _scalars.py:
  *     m = b1 m + (1-b1) g;  v = b2 v + (1-b2) (k m)^2 + eps
  *     param = kept param + (a m + b g) / (sqrt(v) scale + shift)
  */
@@ -24,11 +24,11 @@ enum { BLOCK = 1024 };
                             REAL *restrict m, REAL *restrict v, REAL *restrict v_max,             \
                             const Scalars *s, const int flags)                                    \
     {                                                                                             \
-        const REAL sign = s->sign, coupled = s->coupled, b1 = s->b1, w1 = s->w1, k = s->k,        \
+        const REAL factor = s->factor, coupled = s->coupled, b1 = s->b1, w1 = s->w1, k = s->k,        \
                    b2 = s->b2, w2 = s->w2, eps = s->eps, scale = s->scale, shift = s->shift,      \
                    a = s->a, b = s->b, kept = s->kept;                                            \
         for (int64_t i = 0; i < n; i++) {                                                         \
-            REAL g = sign * grad[i];                                                              \
+            REAL g = factor * grad[i];                                                            \
             if (flags & COUPLED) g += coupled * param[i];                                         \
             const REAL mi = b1 * m[i] + w1 * g, ki = k * mi;                                      \
             const REAL vi = b2 * v[i] + w2 * (ki * ki) + eps;                                     \
@@ -39,7 +39,7 @@ enum { BLOCK = 1024 };
                 most = vi <= v_max[i] ? v_max[i] : vi; /* a NaN in v wins */                      \
                 v_max[i] = most;                                                                  \
             }                                                                                     \
-            REAL root = SQRT(most == 0 ? 1 : most); /* 0/0 becomes 0, as in rule.root */          \
+            REAL root = SQRT(most == 0 ? 1 : most); /* 0/0 becomes 0, as in rule.py */            \
             if (flags & RECTIFY) { /* before it sets in, scale is 0, and inf * 0 would be NaN */  \
                 root = root < MOST ? root : MOST;                                                 \
                 root = (root + eps) * scale + shift;                                              \
@@ -146,7 +146,7 @@ INLINE void update_small_body(int n, int64_t start, float *restrict param,
                               const float *restrict grad, uint16_t *restrict m,
                               uint16_t *restrict v, const Scalars *s, const int has_eps)
 {
-    const float b1 = s->b1, w1 = s->w1 * s->sign, b2 = s->b2, w2 = s->w2 * s->k * s->k,
+    const float b1 = s->b1, w1 = s->w1 * s->factor, b2 = s->b2, w2 = s->w2 * s->k * s->k,
                 eps = s->eps, a = s->a / s->scale, kept = s->kept;
     uint32_t x = sequence(start, s->t, 0), most = 0;
     for (int i = 0; i < n; i++, x += STRIDE) {

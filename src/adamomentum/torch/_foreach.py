@@ -1,27 +1,42 @@
 """Over lists of tensors: a few calls per step instead of a few per parameter.
 
-At most one list of intermediates is alive at a time. The formula is rule.py's with its scalars
-gathered: param += (a m + b g) / (sqrt(v) scale + shift), where rectify adds eps to sqrt(v).
+At most one list of intermediates is alive at a time. The formula is that of _scalars.py.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import _foreach_supported_types
 
-from adamomentum.torch._rounding import Stream, store
-from adamomentum.torch._scalars import scalars_of
-from adamomentum.torch._slot import HALF, Slot, in_graph, scalar
+from adamomentum.torch._rounding import Stream
+from adamomentum.torch._scalars import Scalars, Table, in_graph
+from adamomentum.torch._slots import SlotWork, claim_slots
+from adamomentum.torch._state import CODECS, HALF, PLAIN, Group, Slot, States, param_codec
+
+NAME, FUSED, VALIDATES = "foreach", False, False
 
 
-def supports(slot: Slot, group: dict[str, Any]) -> bool:
-    """Whether `step` is exact for this slot; the others are left to the single backend."""
-    if type(slot.param) not in _foreach_supported_types or slot.m.dtype in HALF:
+def unavailable(device: torch.device) -> str | None:
+    """Nothing: it takes every device."""
+    return "" if device else None
+
+
+def wants(group: Group) -> bool:
+    """Unless another backend is asked for."""
+    return group["foreach"] is not False and not group["fused"] and not group["differentiable"]
+
+
+def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
+    """The parameters for which lists are exact; the others are left to the single backend."""
+    return claim_slots(params, states, group, supports)
+
+
+def supports(slot: Slot, group: Group) -> bool:
+    """Whether `run` is exact for this slot."""
+    if type(slot.param) not in _foreach_supported_types or CODECS[slot.m.dtype] is not PLAIN:
         return False
     if any(isinstance(beta, Tensor) for beta in group["betas"]):
         return False
@@ -33,27 +48,26 @@ def supports(slot: Slot, group: dict[str, Any]) -> bool:
     return True
 
 
-def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
+def run(work: SlotWork, scalars: Table) -> None:
+    """Take the step."""
     alike = defaultdict(list)
-    for slot in slots:
+    for slot in work.slots:
         param, grad, m = slot[:3]
         alike[type(param), param.device, param.dtype, grad.dtype, m.dtype].append(slot)
     for batch in alike.values():
-        _update_batch(batch, group)
+        _update_batch(batch, scalars)
 
 
-def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
+def _update_batch(slots: list[Slot], scalars: Table) -> None:
     params, grads, ms, vs, v_maxs, ts = map(list, zip(*slots, strict=True))
-    lr, decay, eps = scalar(group["lr"]), group["weight_decay"], group["eps"]
+    group, eps, kept = scalars.group, scalars.group["eps"], scalars.kept
     beta1, beta2 = group["betas"]
-    sign = -1.0 if group["maximize"] else 1.0
-    coupled = 0.0 if group["decoupled_weight_decay"] else decay
-    kept = 1.0 if not decay or coupled else 1 - lr * decay
+    factor, coupled = scalars.factor, scalars.coupled
     torch._foreach_add_(ts, 1)
-    weights = scalars_of(ts, group)
+    weights = Scalars(*zip(*scalars.of(ts), strict=True))
 
     torch._foreach_mul_(ms, beta1)
-    torch._foreach_add_(ms, grads, alpha=sign * (1 - beta1))
+    torch._foreach_add_(ms, grads, alpha=factor * (1 - beta1))
     if coupled:
         torch._foreach_add_(ms, params, alpha=coupled * (1 - beta1))
 
@@ -67,7 +81,7 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
         torch._foreach_maximum_(v_maxs, vs)
     roots = torch._foreach_sqrt(v_maxs if group["amsgrad"] else vs)
     if eps < torch.finfo(roots[0].dtype).tiny:
-        for root in roots:  # rule.root: 0/0 becomes 0
+        for root in roots:  # as in rule.py, 0/0 becomes 0
             root.masked_fill_(root == 0, 1.0)
     if group["rectify"]:
         torch._foreach_add_(roots, eps)
@@ -83,15 +97,15 @@ def _update_batch(slots: list[Slot], group: dict[str, Any]) -> None:
         torch._foreach_mul_(roots, weights.a)
         torch._foreach_add_(roots, params, alpha=kept)
         for param, value, t in zip(params, roots, ts, strict=True):
-            store(param, value, t, Stream.PARAM, group["stochastic_rounding"])
+            param_codec(param, group).encode(param, value, t, Stream.PARAM)
         return
 
-    if decay and not coupled:
+    if scalars.decay:
         torch._foreach_mul_(params, kept)
     if group["nesterov"]:
         if coupled:
             torch._foreach_addcdiv_(params, params, roots, [b * coupled for b in weights.b])
-        torch._foreach_addcdiv_(params, grads, roots, [b * sign for b in weights.b])
+        torch._foreach_addcdiv_(params, grads, roots, [b * factor for b in weights.b])
     if torch.is_tensor(weights.a[0]):
         # addcdiv takes numbers alone. With lr = 0 the roots become infinite, the quotient 0.
         torch._foreach_div_(roots, weights.a)

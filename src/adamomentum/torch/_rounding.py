@@ -28,13 +28,6 @@ class Stream(IntEnum):
     V_MAX = 3
 
 
-def store(target: Tensor, value: Tensor, t: Tensor, stream: Stream, stochastic: bool) -> None:
-    """Copy `value` into `target`, rounding as asked where that is bfloat16."""
-    if stochastic and target.dtype is torch.bfloat16:
-        value = round_to_bfloat16(value, t, stream)
-    target.copy_(value)
-
-
 def round_to_bfloat16(value: Tensor, t: Tensor, stream: Stream) -> Tensor:
     """`value` rounded to a neighbour in bfloat16, each with the probability of its nearness."""
     value = value.float()

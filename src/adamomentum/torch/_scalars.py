@@ -1,63 +1,137 @@
-"""The scalars of a step, gathered for the backends that do not call rule.direction.
+"""The scalars of a step, computed once for every distinct step number of a group.
 
-param = kept param + (a m + b g) / (sqrt(v) scale + shift), where rectify adds eps to sqrt(v).
+With them a step is m = beta1 m + weight1 g, v = beta2 v + weight2 (k m)^2 + eps and
+param = kept param + (a m + b g) / (sqrt(v) scale + shift), where rectify adds eps to sqrt(v), and
+g = factor grad + coupled param.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from adamomentum import rule
-from adamomentum.torch._slot import in_graph, precise, scalar
-
-# One scalar per tensor: floats, or 0-dim tensors where a graph must not bake the step in.
-PerTensor: TypeAlias = Any
+from adamomentum.torch._state import Group
 
 
 class Scalars(NamedTuple):
-    """The scalars of one step; a and b carry -lr."""
+    """Numbers, in the order in which the kernels take them (`Scalars` of _cpu.h).
 
-    k: PerTensor
-    a: PerTensor
-    b: PerTensor  # only with nesterov
-    scale: PerTensor
-    shift: PerTensor  # only with rectify
+    Where a graph is recorded they are 0-dim tensors, as far as they depend on one.
+    """
 
-
-def scalars_of(ts: list[Tensor], group: dict[str, Any]) -> Scalars:
-    """The scalars of each tensor, at the steps that `ts` have counted."""
-    if in_graph(group):
-        of_all = scalars_at(precise(torch.stack(ts)), group)
-        return Scalars(*(x.unbind() if torch.is_tensor(x) else [x] * len(ts) for x in of_all))
-    counts = [float(t) for t in ts]
-    at = {t: scalars_at(t, group) for t in set(counts)}
-    return Scalars(*zip(*(at[t] for t in counts), strict=True))
-
-
-def scalars_at(t: Any, group: dict[str, Any]) -> Scalars:
-    """The scalars at step t, a number or a tensor of several."""
-    lr = scalar(group["lr"])
-    found = rule_scalars(t, group)
-    k = 1.0 if found.k is None else found.k
-    b = 0.0 if found.b is None else -lr * found.b
-    shift = (found.scale == 0) * 1.0 if group["rectify"] else 0.0
-    return Scalars(k, -lr * found.a, b, found.scale, shift)
+    t: Any
+    factor: Any
+    """Of the gradient: its sign, and unscaling."""
+    coupled: Any
+    beta1: Any
+    weight1: Any
+    k: Any
+    beta2: Any
+    weight2: Any
+    eps: Any
+    scale: Any
+    shift: Any
+    """1 where rectify has no denominator yet."""
+    a: Any
+    """With -lr in it, as b."""
+    b: Any
+    kept: Any
+    """What decoupled weight decay leaves of the parameter."""
 
 
-def rule_scalars(t: Any, group: dict[str, Any]) -> rule.Scalars:
-    """The scalars of rule.py at step t."""
-    beta1, beta2 = map(scalar, group["betas"])
-    found: rule.Scalars = rule.scalars(
-        t,
-        beta1=beta1,
-        beta2=beta2,
-        eps=group["eps"],
-        nesterov=group["nesterov"],
-        rectify=group["rectify"],
-        debias_momentum=group["debias_momentum"],
-        xp=torch,
-    )
-    return found
+class Table:
+    """The scalars of one step of a group."""
+
+    def __init__(self, group: Group, grad_scale: Tensor | None = None) -> None:
+        self.group = group
+        scale = 1.0 if grad_scale is None else float(grad_scale)
+        self.factor = (-1.0 if group["maximize"] else 1.0) / scale
+        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
+        self.coupled = 0.0 if decoupled else decay
+        self.decay = decay if decoupled else 0.0
+        self._rows: dict[float, Scalars] = {}
+        self._rules: dict[float, rule.Scalars] = {}
+
+    @property
+    def lr(self) -> float | Tensor:
+        """The learning rate. Read when the step runs: autograd may be about to follow it."""
+        return _scalar(self.group["lr"])
+
+    @property
+    def kept(self) -> Any:
+        """What decoupled weight decay leaves of the parameter, as a tensor if lr is one."""
+        return 1 - self.lr * self.decay if self.decay else 1.0
+
+    def at(self, t: float) -> Scalars:
+        """The scalars of step t, all of them floats."""
+        row = self._rows.get(t)
+        if row is None:
+            if not t >= 1:
+                raise ValueError(
+                    f"'step' in the state of a parameter is {t - 1:g}; it must be at least 0."
+                )
+            beta1, beta2 = map(float, self.group["betas"])
+            row = self._rows[t] = self._row(t, float(self.lr), beta1, beta2)
+        return row
+
+    def of(self, ts: Sequence[Tensor]) -> list[Scalars]:
+        """The scalars at the steps that `ts` have counted; tensors in a graph."""
+        if not in_graph(self.group):
+            return [self.at(float(t)) for t in ts]
+        row = self._row(precise(torch.stack(list(ts))), self.lr, *self.group["betas"])
+        columns = [x.unbind() if isinstance(x, Tensor) and x.dim() else [x] * len(ts) for x in row]
+        return [Scalars(*values) for values in zip(*columns, strict=True)]
+
+    def rule_at(self, t: Tensor) -> rule.Scalars:
+        """What rule.py takes at the step that t has counted; tensors where an option is one."""
+        if in_graph(self.group):
+            return self._rule(precise(t), *map(_scalar, self.group["betas"]))
+        at = float(t)
+        if at not in self._rules:
+            self._rules[at] = self._rule(at, *map(_scalar, self.group["betas"]))
+        return self._rules[at]
+
+    def _row(self, t: Any, lr: Any, beta1: Any, beta2: Any) -> Scalars:
+        s = self._rule(t, beta1, beta2)
+        return Scalars(
+            t,
+            self.factor,
+            self.coupled,
+            beta1,
+            1 - beta1,
+            1.0 if s.k is None else s.k,
+            beta2,
+            1 - beta2,
+            s.eps,
+            s.scale,
+            0.0 if s.outside is None else (s.scale == 0) * 1.0,
+            -lr * s.a,
+            0.0 if s.b is None else -lr * s.b,
+            1 - lr * self.decay if self.decay else 1.0,
+        )
+
+    def _rule(self, t: Any, beta1: Any, beta2: Any) -> rule.Scalars:
+        options = {key: self.group[key] for key in ("nesterov", "rectify", "debias_momentum")}
+        found: rule.Scalars = rule.scalars(
+            t, beta1=beta1, beta2=beta2, eps=self.group["eps"], **options, xp=torch
+        )
+        return found
+
+
+def in_graph(group: Group) -> bool:
+    """Whether the step may be recorded and replayed, so that its number must stay a tensor."""
+    return group["capturable"] or torch.compiler.is_compiling()
+
+
+def precise(t: Tensor) -> Tensor:
+    """t in float64, for float64 parameters; MPS has nothing wider than float32."""
+    return t if t.device.type == "mps" else t.double()
+
+
+def _scalar(x: float | Tensor) -> float | Tensor:
+    """A learning rate or beta that broadcasts to any shape."""
+    return x.squeeze() if isinstance(x, Tensor) else x

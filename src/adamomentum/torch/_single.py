@@ -2,48 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
+from torch import Tensor
 
 from adamomentum import rule
-from adamomentum.torch._rounding import Stream, store
-from adamomentum.torch._scalars import rule_scalars
-from adamomentum.torch._slot import Slot, in_graph, precise, scalar
+from adamomentum.torch._rounding import Stream
+from adamomentum.torch._scalars import Table
+from adamomentum.torch._slots import SlotWork, claim_slots
+from adamomentum.torch._state import CODECS, Group, Slot, States, param_codec
+
+NAME, FUSED, VALIDATES = "single", False, False
 
 
-def step(slots: Sequence[Slot], group: dict[str, Any]) -> None:
-    for slot in slots:
+def unavailable(device: torch.device) -> str | None:
+    """Nothing: it takes every device."""
+    return "" if device else None
+
+
+def wants(group: Group) -> bool:
+    """Unless fused=True, which is strict."""
+    return not group["fused"]
+
+
+def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
+    """Everything."""
+    return claim_slots(params, states, group, lambda *_: True, twice=True)
+
+
+def run(work: SlotWork, scalars: Table) -> None:
+    """Take the step."""
+    for slot in work.slots:
         with torch.no_grad():
             slot.t.add_(1)
-        _update_one(slot, group)
+        _update_one(slot, scalars)
 
 
-def _update_one(slot: Slot, group: dict[str, Any]) -> None:
-    lr, decay = scalar(group["lr"]), group["weight_decay"]
+def _update_one(slot: Slot, scalars: Table) -> None:
+    group, state = scalars.group, CODECS[slot.m.dtype]
     wide = torch.promote_types(torch.promote_types(slot.param.dtype, slot.m.dtype), torch.float32)
 
-    param, m, v = slot.param.to(wide), slot.m.to(wide), slot.v.to(wide)
-    v_max = None if slot.v_max is None else slot.v_max.to(wide)
+    param, m, v = slot.param.to(wide), state.decode(slot.m, wide), state.decode(slot.v, wide)
+    v_max = None if slot.v_max is None else state.decode(slot.v_max, wide)
     if group["differentiable"]:
         # Autograd keeps what the rule reads, and the writing below is in place.
         param, m, v = param.clone(), m.clone(), v.clone()
         v_max = None if v_max is None else v_max.clone()
 
     g = slot.grad.to(wide)
-    if group["maximize"]:
-        g = -g
-    if decay and not group["decoupled_weight_decay"]:
-        g = g + decay * param
-    t = precise(slot.t) if in_graph(group) else float(slot.t)
-    direction, m, v, v_max = rule.direction(torch, g, m, v, rule_scalars(t, group), v_max)
-    if decay and group["decoupled_weight_decay"]:
-        param = param * (1 - lr * decay)
-    param = param - lr * direction
+    if scalars.factor != 1:
+        g = scalars.factor * g
+    if scalars.coupled:
+        g = g + scalars.coupled * param
+    direction, m, v, v_max = rule.direction(torch, g, m, v, scalars.rule_at(slot.t), v_max)
+    if scalars.decay:
+        param = param * scalars.kept
+    param = param - scalars.lr * direction
 
-    store(slot.param, param, slot.t, Stream.PARAM, group["stochastic_rounding"])
-    store(slot.m, m, slot.t, Stream.M, True)
-    store(slot.v, v, slot.t, Stream.V, True)
+    param_codec(slot.param, group).encode(slot.param, param, slot.t, Stream.PARAM)
+    state.encode(slot.m, m, slot.t, Stream.M)
+    state.encode(slot.v, v, slot.t, Stream.V)
     if slot.v_max is not None:
-        store(slot.v_max, v_max, slot.t, Stream.V_MAX, True)
+        state.encode(slot.v_max, v_max, slot.t, Stream.V_MAX)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from adamomentum.torch import _fused
-from adamomentum.torch._slot import HALF, V_MAX, M, V, state_dtype
+from adamomentum.torch._backends import fused_unavailable
+from adamomentum.torch._state import CODECS, HALF, V_MAX, M, V, state_dtype
 
 _PARAM_DTYPES = (
     torch.float32,
@@ -117,7 +117,7 @@ def _state_dtype(dtype: Any) -> str | None:
         return None
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"state_dtype must be a torch.dtype or None, but is {dtype!r}.")
-    if dtype not in (torch.float32, torch.float64, torch.bfloat16):
+    if dtype not in CODECS:
         reason = " (eps=1e-16 is zero in float16)" if dtype is torch.float16 else ""
         raise ValueError(
             f"state_dtype={dtype} is not supported{reason}; "
@@ -175,7 +175,7 @@ def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
             f"AdaMomentum cannot optimize {_name(param, group, i)}, a lazily negated view; "
             f"pass parameter.resolve_neg()."
         )
-    if group["fused"] and (reason := _fused.unavailable_on(param.device)):
+    if group["fused"] and (reason := fused_unavailable(param.device)):
         raise ValueError(
             f"fused=True cannot be honoured for {_name(param, group, i)}: {reason}; "
             f"leave it at None."
@@ -183,7 +183,7 @@ def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
 
 
 def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any] | None) -> None:
-    """Refuse a gradient that no backend can take, or that fused=True does not allow."""
+    """Refuse a gradient that no backend can take."""
     grad = param.grad
     assert grad is not None
     if grad.layout is not torch.strided:
@@ -226,13 +226,16 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
             "A CUDA graph of AdaMomentum.step would repeat one step number for ever; "
             "construct the optimizer with capturable=True."
         )
-    if group["fused"] and not _fused.would_take(param, group, state):
-        raise ValueError(
-            f"fused=True cannot be honoured for {_name(param, group, i)}, a {type(param).__name__} "
-            f"of {param.dtype} with strides {param.stride()} and moments of "
-            f"{state_dtype(param, group)}: the kernel takes plain tensors without gaps, and "
-            f"float32 or bfloat16 moments (float64 for float64); leave it at None."
-        )
+
+
+def refuse_fused(param: Tensor, group: dict[str, Any], i: int) -> None:
+    """Say that no fused backend claims a parameter of group i, which has fused=True."""
+    raise ValueError(
+        f"fused=True cannot be honoured for {_name(param, group, i)}, a {type(param).__name__} "
+        f"of {param.dtype} with strides {param.stride()} and moments of "
+        f"{state_dtype(param, group)}: the kernel takes plain tensors without gaps, and "
+        f"float32 or bfloat16 moments (float64 for float64); leave it at None."
+    )
 
 
 def _name(param: Tensor, group: dict[str, Any], i: int) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW
 from torch.optim.optimizer import StateDict
 
-from adamomentum.torch._slot import V_MAX, M, V, state_dtype
+from adamomentum.torch._state import V_MAX, M, V, state_dtype
 from adamomentum.torch._validation import check_keys
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
-from adamomentum.torch import _foreach, _fused, _single
-from adamomentum.torch._slot import V_MAX, M, Slot, V, local, state_dtype
+from adamomentum.torch._backends import BACKENDS, Backend
+from adamomentum.torch._scalars import Table
+from adamomentum.torch._state import V_MAX, Group, M, States, V, missing_states
 from adamomentum.torch._validation import (
     check_grad,
     check_options,
@@ -20,6 +21,7 @@ from adamomentum.torch._validation import (
     check_running,
     check_state_dict,
     pairs,
+    refuse_fused,
 )
 from adamomentum.torch.migrate import take_over
 
@@ -143,7 +145,7 @@ class AdaMomentum(Optimizer):
         """
         return take_over(cls, optimizer, translate_lr, options)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, with options of its own where it names them."""
         super().add_param_group(param_group)
         try:
@@ -174,28 +176,46 @@ class AdaMomentum(Optimizer):
                 loss = closure()
         if self._overflowed():
             return loss
-        # Everything is looked at before anything is changed, in whichever group a fault is.
-        work = []
-        position = 0
-        for i, group in enumerate(self.param_groups):
-            plan = _fused.plan_for(group, getattr(self, "grad_scale", None))
-            if plan is not None:
-                rest, position = plan.gather(group, self.state, position)
-            else:
-                rest = [param for param in group["params"] if param.grad is not None]
-            if not torch.compiler.is_compiling():
-                check_running(group)
-            for param in rest:
-                check_grad(param, group, i, self.state.get(param))
-            work.append((group, plan, rest))
-        for group, plan, rest in work:
-            if torch.compiler.is_compiling():
-                slots = self._slots_of_graph(group)
-            else:
-                slots = [self._slot(param, group) for param in rest]
-            with torch.set_grad_enabled(group["differentiable"]):
-                _dispatch(slots, group, plan)
+        # Everything is checked before anything is changed, in whichever group a fault is.
+        plans = [self._plan(group, i) for i, group in enumerate(self.param_groups)]
+        for complete, _, _ in plans:
+            for param, state in complete.items():
+                self.state[param].update(state)
+        for _, claims, scalars in plans:
+            with torch.set_grad_enabled(scalars.group["differentiable"]):
+                for backend, work in claims:
+                    backend.run(work, scalars)
         return loss
+
+    def _plan(self, group: Group, i: int) -> tuple[States, list[tuple[Backend, Any]], Table]:
+        """What a step of group i is to do: new states, the work of each backend, the scalars."""
+        complete: States = {}
+        if torch.compiler.is_compiling():
+            params, states = self._states_of_graph(group)
+        else:
+            check_running(group)
+            params = [param for param in group["params"] if param.grad is not None]
+            complete = missing_states(params, self.state, group)
+            states = {**self.state, **complete} if complete else self.state
+        claims: list[tuple[Backend, Any]] = []
+        checked = torch.compiler.is_compiling()
+        for backend in BACKENDS:
+            if not params or not backend.wants(group):
+                continue
+            if not (checked or backend.VALIDATES):
+                for param in params:
+                    check_grad(param, group, i, self.state.get(param))
+                checked = True
+            work, params = backend.claim(params, states, group)
+            if work is not None:
+                claims.append((backend, work))
+        if params:
+            refuse_fused(params[0], group, i)
+        scalars = Table(group, getattr(self, "grad_scale", None))
+        for _, work in claims:
+            for t in work.steps:
+                scalars.at(t)
+        return complete, claims, scalars
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -213,43 +233,29 @@ class AdaMomentum(Optimizer):
         found_inf = getattr(self, "found_inf", None)
         return found_inf is not None and bool(found_inf)
 
-    def _slot(self, param: Tensor, group: dict[str, Any]) -> Slot:
-        """The tensors of one parameter for this step, its state made where there is none."""
-        state = self.state[param]
-        if not state:
-            device = param.device if group["capturable"] else "cpu"
-            # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
-            state["step"] = torch.tensor(0.0, dtype=torch.float32, device=device)
-        for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
-            if key not in state:
-                state[key] = torch.zeros_like(
-                    param, dtype=state_dtype(param, group), memory_format=torch.preserve_format
-                )
-        grad: Any = param.grad
-        v_max = state[V_MAX] if group["amsgrad"] else None
-        slot = Slot(param, grad, state[M], state[V], v_max, state["step"]).as_real()
-        return slot if group["differentiable"] else local(slot)
-
-    def _slots_of_graph(self, group: dict[str, Any]) -> list[Slot]:
-        """The slots of a group while torch.compile records the step."""
+    def _states_of_graph(self, group: Group) -> tuple[list[Tensor], States]:
+        """The parameters of a group and their states while torch.compile records the step."""
         columns: list[list[Tensor]] = [[], [], [], [], [], []]
         self._init_group(group, *columns)
-        params, grads, ms, vs, ts, maxima = columns
-        v_maxs: list[Any] = [*maxima] if group["amsgrad"] else [None] * len(params)
-        rows = zip(params, grads, ms, vs, v_maxs, ts, strict=True)
-        return [Slot(*row).as_real() for row in rows]
+        params, _, *rest = columns
+        keys = (M, V, "step", V_MAX) if group["amsgrad"] else (M, V, "step")
+        rows = zip(*(column for column in rest if column), strict=True)
+        states = [dict(zip(keys, row, strict=True)) for row in rows]
+        return params, dict(zip(params, states, strict=True))
 
-    def _init_group(self, group: dict[str, Any], *columns: list[Tensor]) -> None:
+    def _init_group(self, group: Group, *columns: list[Tensor]) -> None:
         """Make the state of a group. torch.compile looks for this name, and runs the method as it
         is, outside the graph: without it the first step would compile to a graph of its own."""
-        for param in group["params"]:
-            if param.grad is not None:
-                self._slot(param, group)
-                state = self.state[param]
-                row = (param, param.grad, state[M], state[V], state["step"], state.get(V_MAX))
-                for column, tensor in zip(columns, row, strict=True):
-                    if tensor is not None:
-                        column.append(tensor)
+        params = [param for param in group["params"] if param.grad is not None]
+        for param, complete in missing_states(params, self.state, group).items():
+            self.state[param].update(complete)
+        for param in params:
+            state = self.state[param]
+            v_max = state[V_MAX] if group["amsgrad"] else None
+            row = (param, param.grad, state[M], state[V], state["step"], v_max)
+            for column, tensor in zip(columns, row, strict=True):
+                if tensor is not None:
+                    column.append(tensor)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Continue from what `state_dict` returned, bit for bit.
@@ -298,35 +304,7 @@ _DEFAULTS = {
 }
 
 
-def _dispatch(slots: list[Slot], group: dict[str, Any], plan: _fused.KernelPlan | None) -> None:
-    """Hand each slot to the fastest backend that is exact for it."""
-    if plan is not None:
-        slots = [slot for slot in slots if not plan.take(slot, group)]
-        plan.run(group)
-    if not slots:
-        return
-    repeated = len({id(slot.t) for slot in slots}) < len(slots)
-    if group["foreach"] is False or group["differentiable"] or repeated:
-        _single.step(slots, group)
-        return
-    if _fused.allowed(group):
-        slots = _offer(slots, group, _fused.triton_for(slots[0].param.device))
-    _single.step(_offer(slots, group, _foreach), group)
-
-
-def _offer(slots: list[Slot], group: dict[str, Any], backend: Any) -> list[Slot]:
-    """Let a backend update the slots it supports; returns the others."""
-    if backend is None:
-        return slots
-    taken: list[Slot] = []
-    rest: list[Slot] = []
-    for slot in slots:
-        (taken if backend.supports(slot, group) else rest).append(slot)
-    backend.step(taken, group)
-    return rest
-
-
-def _own(saved: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+def _own(saved: dict[str, Any], param: Tensor, group: Group) -> dict[str, Any]:
     """A copy of one parameter's saved state on its device, moments in the dtype they have.
 
     Only float16, in which other optimizers may keep them, is widened.

@@ -15,7 +15,7 @@ import torch
 from numpy.testing import assert_allclose as close
 
 from adamomentum import AdaMomentum
-from adamomentum.torch import _fused
+from adamomentum.torch import _native, _triton
 from tests.adamomentum.pairs import all_pairs
 from tests.oracle import Oracle
 
@@ -126,8 +126,8 @@ def backend(request, monkeypatch):
 
 def use_triton(monkeypatch):
     pytest.importorskip("triton")
-    monkeypatch.setattr(_fused, "GPUS", ("cpu",))
-    monkeypatch.setattr(_fused, "_cpu", None)
+    monkeypatch.setattr(_triton, "GPUS", ("cpu",))
+    monkeypatch.setattr(_native, "_cpu", None)
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,6 @@ def test_fused_where_it_cannot_be(monkeypatch):
     assert not optimizer.state
     with pytest.raises(ValueError, match="there is none for meta"):
         AdaMomentum([torch.nn.Parameter(torch.zeros(2, device="meta"))], fused=True)
-    monkeypatch.setattr("adamomentum.torch._fused.unavailable", "it is not built")
+    monkeypatch.setattr("adamomentum.torch._native.unavailable", lambda _: "it is not built")
     with pytest.raises(ValueError, match="parameter 0 of group 0: it is not built"):
         AdaMomentum([parameter(2)], fused=True)

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from adamomentum import AdaMomentum
-from adamomentum.torch import _fused, backends
+from adamomentum.torch import _native, backends
 from adamomentum_lab.contract import feed, gradient, network, parameter, through_file, train
 
-pytestmark = pytest.mark.skipif(bool(_fused.unavailable), reason=_fused.unavailable)
+REASON = _native.unavailable(torch.device("cpu"))
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
 def swap_data(model, optimizer):
@@ -199,7 +200,7 @@ def test_triton_is_not_imported_for_cpu_tensors():
         "import sys, torch; from adamomentum import AdaMomentum; "
         "p = torch.nn.Parameter(torch.ones(2)); p.grad = torch.ones(2); "
         "AdaMomentum([p], fused=False).step(); AdaMomentum([p]).step(); "
-        "print('adamomentum.torch._triton' in sys.modules)"
+        "print('adamomentum.torch._triton_kernel' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -211,8 +212,71 @@ def test_a_checkpoint_that_asks_for_the_kernel_where_there_is_none(monkeypatch):
     feed(optimizer, [param], range(1))
     again = AdaMomentum([param])
     again.load_state_dict(optimizer.state_dict())
-    monkeypatch.setattr(_fused, "_cpu", None)
+    monkeypatch.setattr(_native, "_cpu", None)
     before = param.detach().clone()
     with pytest.raises(ValueError, match="fused=True cannot be honoured for parameter 0"):
         again.step()
     assert torch.equal(param, before)
+
+
+@pytest.mark.parametrize("step", [-1.0, float("nan")])
+@pytest.mark.parametrize("options", [{"fused": True}, {"foreach": True}, {"foreach": False}])
+def test_a_step_number_that_cannot_be_is_refused(step, options):
+    params = [parameter(3), parameter(4)]
+    optimizer = AdaMomentum(params, **options)
+    feed(optimizer, params, range(1))
+    optimizer.state[params[1]]["step"].fill_(step)
+    before = [param.detach().clone() for param in params]
+    for param in params:
+        param.grad = gradient(param, 1)
+    with pytest.raises(ValueError, match="it must be at least 0"):
+        optimizer.step()
+    assert all(torch.equal(*pair) for pair in zip(params, before, strict=True))
+    assert optimizer.state[params[0]]["step"] == 1
+
+
+def test_a_step_of_minus_zero_is_the_first():
+    params = [parameter(3), parameter(3)]
+    optimizers = [AdaMomentum([param], fused=True) for param in params]
+    for optimizer, param in zip(optimizers, params, strict=True):
+        feed(optimizer, [param], range(1))
+        optimizer.state[param]["step"].fill_(0.0)
+    optimizers[0].state[params[0]]["step"].neg_()
+    for optimizer, param in zip(optimizers, params, strict=True):
+        feed(optimizer, [param], range(1))
+    assert torch.equal(*params)
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_repeated_parameters_are_updated_one_after_the_other():
+    results = []
+    for options in ({"fused": True}, {"foreach": True}, {"foreach": False}):
+        params = [parameter(3, seed=i) for i in range(4)]
+        a, b, c, d = params
+        optimizer = AdaMomentum([a, b, a, c, a, d, c], lr=0.1, weight_decay=0.1, **options)
+        for seed in range(4):
+            for param in params:
+                param.grad = gradient(param, seed)
+            optimizer.step()
+        assert [float(optimizer.state[param]["step"]) for param in params] == [12, 4, 8, 4]
+        results.append(params)
+    for other in results[1:]:
+        for x, y in zip(results[0], other, strict=True):
+            torch.testing.assert_close(x, y)
+
+
+def test_an_extension_of_other_sources_is_not_used():
+    assert _native.mismatch(_native._cpu) == ""
+    reason = _native.mismatch(object())  # the first one had no number
+    assert reason.startswith("the native extension was built from other sources (version 1, not")
+
+
+def test_scalars_that_do_not_fit_the_plan_are_refused():
+    param = parameter(3)
+    optimizer = AdaMomentum([param], fused=True)
+    feed(optimizer, [param], range(1))
+    work, rest = _native.claim([param], optimizer.state, optimizer.param_groups[0])
+    assert rest == []
+    assert work.steps == [2.0]
+    with pytest.raises(ValueError, match="one row of scalars"):
+        _native._cpu.run(work.plan, b"", False, False, False, False, False, 1)

@@ -8,7 +8,7 @@ import torch
 
 import adamomentum.torch
 from adamomentum import AdaMomentum
-from adamomentum.torch import _foreach, _fused, _single
+from adamomentum.torch import _foreach, _native, _single
 from adamomentum_lab.bench.step_time import Peak
 from adamomentum_lab.contract import feed, gradient, loss_of, network, parameter
 
@@ -97,7 +97,7 @@ def test_capturable_with_a_zero_lr_does_not_move():
 def test_capturing_a_step_that_is_not_capturable_is_refused(monkeypatch):
     param = torch.nn.Parameter(torch.zeros(2))
     param.grad = torch.ones(2)
-    optimizer = AdaMomentum([param])
+    optimizer = AdaMomentum([param], fused=False)  # the CPU kernel sees that this is no GPU
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     with pytest.raises(RuntimeError, match="capturable=True"):
@@ -224,23 +224,15 @@ class Calls:
 
     def __init__(self, monkeypatch):
         self.counts = {"fused": 0, "foreach": 0, "single": 0}
-        for name, module in (("foreach", _foreach), ("single", _single)):
-            monkeypatch.setattr(module, "step", self.counting(name, module.step))
-        run = _fused.KernelPlan.run
-        monkeypatch.setattr(
-            _fused.KernelPlan, "run", lambda plan, group: self.counting_run(plan, group, run)
-        )
+        for name, module in (("fused", _native), ("foreach", _foreach), ("single", _single)):
+            monkeypatch.setattr(module, "run", self.counting(name, module.run))
 
-    def counting(self, name, step):
-        def counted(slots, group):
-            self.counts[name] += len(slots)
-            step(slots, group)
+    def counting(self, name, run):
+        def counted(work, scalars):
+            self.counts[name] += len(work.params if name == "fused" else work.slots)
+            run(work, scalars)
 
         return counted
-
-    def counting_run(self, plan, group, run):
-        self.counts["fused"] += len(plan._params)
-        run(plan, group)
 
 
 @pytest.mark.parametrize(

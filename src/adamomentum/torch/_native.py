@@ -1,0 +1,132 @@
+"""The native CPU kernel (_cpu.c): whether it is there, and its use as a backend."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from array import array
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from adamomentum.torch._scalars import Table
+from adamomentum.torch._slots import fused_allowed as wants
+from adamomentum.torch._state import Group, Slot, States, slot_of
+
+__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "run", "unavailable", "wants"]
+
+NAME, FUSED, VALIDATES = "fused (CPU)", True, True
+# Of what this file and the extension say to each other; _cpu.c has the same number.
+VERSION = 2
+
+
+def _load() -> tuple[Any, str]:
+    """The extension, or None and the reason."""
+    if os.environ.get("ADAMOMENTUM_NATIVE") == "0":
+        return None, "ADAMOMENTUM_NATIVE=0 disables it"
+    exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if exchange is None:
+        return None, f"torch {torch.__version__} does not publish DLPack's C exchange API"
+    try:
+        module = importlib.import_module("adamomentum.torch._cpu")
+    except ImportError as error:
+        return None, f"the native extension is not there, pip found no C compiler ({error})"
+    if reason := mismatch(module):
+        return None, reason
+    module.bind(exchange, torch.Tensor, torch.nn.Parameter)
+    return module, ""
+
+
+def mismatch(module: Any) -> str:
+    """Why an extension does not belong to this file, or nothing."""
+    built = getattr(module, "VERSION", 1)
+    if built == VERSION:
+        return ""
+    return (
+        f"the native extension was built from other sources (version {built}, not {VERSION}); "
+        f"install the package again"
+    )
+
+
+_cpu, _reason = _load()
+
+
+def unavailable(device: torch.device) -> str | None:
+    """Why there is no kernel, or nothing; None for other devices."""
+    if device.type != "cpu":
+        return None
+    return "" if _cpu else _reason or "it is switched off"
+
+
+class Work(NamedTuple):
+    """A table of pointers (and what keeps them alive), the parameters, the numbers of the step."""
+
+    plan: Any
+    params: list[Tensor]
+    steps: list[float]
+
+
+def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
+    """Plain tensors without gaps, and those that have such a view or copy of their gradient."""
+    if _cpu is None:
+        return None, params
+    plan = _cpu.plan()
+    stochastic = group["stochastic_rounding"]
+    taken, others = _cpu.gather(plan, params, states, group["amsgrad"], stochastic)
+    rest = []
+    for param in others:
+        slot = _viewed(param, states, group)
+        if slot is not None and _add(plan, slot, stochastic):
+            taken.append(slot.param)
+        else:
+            rest.append(param)
+    return (Work(plan, taken, _cpu.steps(plan)) if taken else None), rest
+
+
+def _viewed(param: Tensor, states: States, group: Group) -> Slot | None:
+    """The slot of a parameter whose gradient is like it."""
+    grad: Any = param.grad
+    alike = (grad.layout, grad.shape, grad.device, grad.is_complex()) == (
+        torch.strided, param.shape, param.device, param.is_complex(),
+    )  # fmt: skip
+    return slot_of(param, states[param], group) if alike and param.device.type == "cpu" else None
+
+
+def _add(plan: Any, slot: Slot, stochastic: bool) -> bool:
+    if _cpu.add(plan, slot, stochastic):
+        return True
+    grad = torch.empty_like(slot.param, dtype=slot.grad.dtype).copy_(slot.grad)
+    return bool(_cpu.add(plan, slot._replace(grad=grad), stochastic))
+
+
+def claim_slots(slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
+    """The same for slots: tensors that no torch optimizer holds."""
+    if _cpu is None:
+        return None, slots
+    plan = _cpu.plan()
+    taken: list[Tensor] = []
+    rest: list[Slot] = []
+    for slot in slots:
+        if _add(plan, slot, group["stochastic_rounding"]):
+            taken.append(slot.param)
+        else:
+            rest.append(slot)
+    return (Work(plan, taken, _cpu.steps(plan)) if taken else None), rest
+
+
+def run(work: Work, scalars: Table) -> None:
+    """Take the step."""
+    # Autograd must notice that a tensor it has saved was changed behind its back.
+    torch.autograd.graph.increment_version(work.params)
+    group = scalars.group
+    _cpu.run(
+        work.plan,
+        array("d", [x for t in work.steps for x in scalars.at(t)]).tobytes(),
+        scalars.coupled != 0,
+        group["amsgrad"],
+        group["nesterov"],
+        group["rectify"],
+        group["stochastic_rounding"],
+        torch.get_num_threads(),
+    )

@@ -1,0 +1,48 @@
+"""The work of the backends that are written in Python: a list of slots."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from adamomentum.torch._scalars import in_graph
+from adamomentum.torch._state import Group, Slot, States, slot_of
+
+
+class SlotWork(NamedTuple):
+    """Slots, and the distinct numbers of their step."""
+
+    slots: list[Slot]
+    steps: frozenset[float]
+
+
+def claim_slots(
+    params: list[Tensor],
+    states: States,
+    group: Group,
+    supports: Callable[[Slot, Group], bool],
+    twice: bool = False,
+) -> tuple[SlotWork, list[Tensor]]:
+    """Claim the parameters whose slots are supported; with `twice` also those listed repeatedly."""
+    listed = Counter(map(id, params)) if not torch.compiler.is_compiling() else {}
+    slots, rest = [], []
+    for param in params:
+        slot = slot_of(param, states[param], group)
+        if (twice or listed.get(id(param), 1) == 1) and supports(slot, group):
+            slots.append(slot)
+        else:
+            rest.append(param)
+    steps = () if in_graph(group) else (float(slot.t) + 1 for slot in slots)
+    return SlotWork(slots, frozenset(steps)), rest
+
+
+def fused_allowed(group: Group) -> bool:
+    """Whether the group's options let a fused backend take what it can."""
+    if group["fused"] is not None:
+        return bool(group["fused"])
+    automatic = group["foreach"] is None and not group["differentiable"]
+    return automatic and not torch.compiler.is_compiling()

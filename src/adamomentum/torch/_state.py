@@ -1,0 +1,128 @@
+"""The state of a parameter: its keys, its dtypes, and how numbers are kept in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from adamomentum.torch._rounding import Stream, round_to_bfloat16
+
+# Not Adam's keys, so that an Adam checkpoint cannot load by mistake.
+M, V, V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
+HALF = (torch.float16, torch.bfloat16)
+Group: TypeAlias = dict[str, Any]
+States: TypeAlias = Mapping[Tensor, dict[str, Tensor]]
+
+
+class Codec:
+    """How numbers are kept in a tensor; this one keeps them as they are, or rounds to nearest."""
+
+    def decode(self, stored: Tensor, dtype: torch.dtype) -> Tensor:
+        """The numbers, in a dtype to calculate with."""
+        return stored.to(dtype)
+
+    def encode(self, stored: Tensor, value: Tensor, t: Tensor, stream: Stream) -> None:  # noqa: ARG002
+        """Keep `value` of step t; `stream` says which of the parameter's tensors this is."""
+        stored.copy_(value)
+
+
+class Stochastic(Codec):
+    """bfloat16, rounded up or down at random."""
+
+    def encode(self, stored: Tensor, value: Tensor, t: Tensor, stream: Stream) -> None:
+        """Keep `value`, right on average."""
+        stored.copy_(round_to_bfloat16(value, t, stream))
+
+
+PLAIN, STOCHASTIC = Codec(), Stochastic()
+# The dtypes that moments may have.
+CODECS: dict[torch.dtype, Codec] = {
+    torch.float32: PLAIN,
+    torch.float64: PLAIN,
+    torch.bfloat16: STOCHASTIC,
+}
+
+
+def param_codec(param: Tensor, group: Group) -> Codec:
+    """How a parameter itself is stored."""
+    stochastic = group["stochastic_rounding"] and param.dtype is torch.bfloat16
+    return STOCHASTIC if stochastic else PLAIN
+
+
+class Slot(NamedTuple):
+    """The tensors of one parameter, all real. A step updates all but grad in place."""
+
+    param: Tensor
+    grad: Tensor
+    m: Tensor
+    v: Tensor
+    v_max: Tensor | None  # only with amsgrad
+    t: Tensor  # number of steps so far, to be counted up; on the CPU unless capturable
+
+    def as_real(self) -> Slot:
+        """Complex tensors as pairs of reals that share their memory."""
+        if not self.param.is_complex():
+            return self
+        real = torch.view_as_real
+        v_max = None if self.v_max is None else real(self.v_max)
+        # A gradient, unlike a parameter, may be a lazy conjugate, which has no such view.
+        grad = real(self.grad.resolve_conj())
+        return Slot(real(self.param), grad, real(self.m), real(self.v), v_max, self.t)
+
+    def local(self) -> Slot:
+        """This process's part of DTensors that are laid out alike: the step is elementwise."""
+        tensors: list[Any] = [x for x in self[:5] if x is not None]
+        placements = {getattr(x, "placements", None) for x in tensors}
+        if None in placements or len(placements) > 1:
+            return self
+        param, grad, m, v, *v_max = (x.to_local() for x in tensors)
+        return Slot(param, grad, m, v, v_max[0] if v_max else None, self.t)
+
+
+def slot_of(param: Tensor, state: Mapping[str, Tensor], group: Group) -> Slot:
+    """The tensors of a parameter that has a gradient and a state."""
+    grad: Any = param.grad
+    v_max = state[V_MAX] if group["amsgrad"] else None
+    slot = Slot(param, grad, state[M], state[V], v_max, state["step"]).as_real()
+    return slot if group["differentiable"] else slot.local()
+
+
+def missing_states(params: Iterable[Tensor], states: States, group: Group) -> States:
+    """For each parameter whose state lacks something, the complete state, with zeros."""
+    keys = (M, V, V_MAX) if group["amsgrad"] else (M, V)
+    complete = {}
+    for param in params:
+        state = states.get(param)
+        if not state or M not in state or keys[-1] not in state:
+            complete[param] = _complete(param, state or {}, keys, group)
+    return complete
+
+
+def _complete(
+    param: Tensor, state: dict[str, Tensor], keys: tuple[str, ...], group: Group
+) -> dict[str, Tensor]:
+    complete = dict(state)
+    if not complete:
+        device = param.device if group["capturable"] else "cpu"
+        # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
+        complete["step"] = torch.tensor(0.0, dtype=torch.float32, device=device)
+    for key in keys:
+        if key not in complete:
+            complete[key] = torch.zeros_like(
+                param, dtype=state_dtype(param, group), memory_format=torch.preserve_format
+            )
+    return complete
+
+
+def state_dtype(param: Tensor, group: Group) -> torch.dtype:
+    """The dtype in which the moments of a parameter start."""
+    is_complex = param.is_complex()
+    if group["state_dtype"] is not None:
+        real: torch.dtype = getattr(torch, group["state_dtype"])
+    else:
+        real = param.dtype.to_real() if is_complex else param.dtype
+        real = torch.float32 if real in HALF else real
+    return real.to_complex() if is_complex else real
