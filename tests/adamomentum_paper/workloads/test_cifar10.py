@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.race.facts import missing_settings
 from adamomentum_lab.race.plan import base_settings
-from adamomentum_lab.race.record import missing_settings
 from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.training.supervised import Supervised
 from adamomentum_paper.losses import smoothed_cross_entropy
