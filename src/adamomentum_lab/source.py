@@ -17,7 +17,7 @@ from torch.utils.data import ConcatDataset, IterableDataset, default_collate
 from adamomentum_lab.errors import LabError
 
 Split = tuple[Tensor, ...]  # examples along the first dimension of each tensor
-EXPECTED = "a tuple of tensors, a map-style Dataset (with a length) or a Source"
+EXPECTED = "a tuple of tensors, a map-style Dataset or a Source (with __len__, plan and load)"
 
 
 @runtime_checkable
@@ -42,6 +42,19 @@ class Source(Protocol):
     def load(self, examples: Any) -> Any:
         """A batch of these examples, which are all or some of those of a planned batch."""
         ...
+
+
+def make_plan(source: Source, order: torch.Generator | None) -> Sequence[Any]:
+    """The plan of a source, which may be a user's: it must have batches, and these examples."""
+    plan: Any = source.plan(order)
+    name = f"plan() of {type(source).__name__}"
+    if not hasattr(plan, "__len__") or not hasattr(plan, "__getitem__"):
+        raise LabError(f"{name} returns {describe(plan)}; it must return a list of batches.")
+    if not len(plan):
+        raise LabError(f"{name} returns no batches; there must be one at least.")
+    if not hasattr(plan[0], "__len__"):
+        raise LabError(f"{name} has {describe(plan[0])} for a batch, not a list of its examples.")
+    return plan  # type: ignore[no-any-return]
 
 
 def permutation(size: int, order: torch.Generator | None) -> Tensor:
@@ -123,7 +136,7 @@ class Tokens:
     """A shorter rest at the end of the columns is left out."""
 
     def __len__(self) -> int:
-        return -(-(len(self.tokens) // self.columns - 1) // self.length)
+        return max(0, -(-(len(self.tokens) // self.columns - 1) // self.length))
 
     def draw(self, order: torch.Generator | None) -> int:
         """The length of the next sequence. A subclass may draw it."""
@@ -170,7 +183,7 @@ class Repeated:
         """As many passes as it takes."""
         parts: list[Any] = []
         while sum(map(len, parts)) < self.steps * self.batch:
-            parts += self.source.plan(order)
+            parts += make_plan(self.source, order)
         tensors = isinstance(parts[0], Tensor)
         joined: Any = torch.cat(parts) if tensors else [*itertools.chain.from_iterable(parts)]
         return [joined[i * self.batch : (i + 1) * self.batch] for i in range(self.steps)]
@@ -182,7 +195,7 @@ class Repeated:
 
 def wrap(split: Any, batch: int) -> Source:
     """The source that a split is, or that it becomes with batches of this size."""
-    if isinstance(split, Source):
+    if isinstance(split, Source) and not isinstance(split, type):
         source: Source = split
     elif isinstance(split, (tuple, list)):
         wrong = [part for part in split if not isinstance(part, Tensor) or not part.ndim]

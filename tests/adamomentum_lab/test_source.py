@@ -18,6 +18,7 @@ from adamomentum_lab.source import (
     to_device,
     wrap,
 )
+from adamomentum_lab.training.feed import feed, in_order
 
 
 class Squares(Dataset):
@@ -98,6 +99,7 @@ def test_repeated_passes_are_cut_anew():
         (Endless(), "it is a Endless; it must be .* map-style Dataset"),
         (DataLoader(Squares(3)), "it is a DataLoader; it must be"),
         (Squares, "it is a class, Squares; it must be"),
+        (Tokens, "it is a class, Tokens; it must be"),
         ((np.zeros(3), np.zeros(3)), "it holds a ndarray; a tuple must hold tensors"),
         ((torch.zeros(3), torch.tensor(1)), "it holds a Tensor; a tuple must hold tensors, with"),
         ((), "it is empty; a tuple must hold tensors"),
@@ -105,11 +107,42 @@ def test_repeated_passes_are_cut_anew():
         ((torch.zeros(0),), "it has no examples"),
         (Squares(0), "it has no examples"),
         (Tokens(torch.arange(1), 1, 2), "it has no examples"),
+        (Tokens(torch.arange(1), 2, 1), "it has no examples"),
     ],
 )
 def test_what_is_no_split_is_told(split, words):
     with pytest.raises(LabError, match=words):
         wrap(split, 2)
+
+
+class Planned(Tensors):
+    """A user's, with a plan that may be wrong."""
+
+    planned = ()
+
+    def plan(self, order):
+        return self.planned
+
+
+@pytest.mark.parametrize(
+    ("planned", "words"),
+    [
+        (
+            iter([]),
+            r"plan\(\) of Planned returns a list_iterator; it must return a list of batches",
+        ),
+        ([], r"plan\(\) of Planned returns no batches; there must be one at least"),
+        ([1, 2], r"plan\(\) of Planned has 1 for a batch, not a list of its examples"),
+    ],
+)
+def test_what_is_no_plan_is_told(planned, words, monkeypatch):
+    monkeypatch.setattr(Planned, "planned", planned)
+    source = Planned((torch.arange(5),), 2)
+    for read in (lambda: next(in_order(source)), lambda: next(feed(source, 0, 0))):
+        with pytest.raises(LabError, match=words):
+            read()
+    with pytest.raises(LabError, match=words):
+        Repeated(source, 2, 2).plan(None)
 
 
 def test_two_splits_are_joined():

@@ -164,7 +164,11 @@ CASES = [
     Case("tensors", lambda size, batch: wrap(in_memory(size), batch)),
     Case("dataset", lambda size, batch: wrap(Squares(size), batch)),
     Case("collated", lambda size, batch: Examples(Squares(size), batch, list), texts),
-    Case("tokens", lambda size, batch: Tokens(torch.arange(9 * size), batch, 4), is_shuffled=False),
+    Case(
+        "tokens",
+        lambda size, batch: Tokens(torch.arange(9 * size + 9), batch, 4),
+        is_shuffled=False,
+    ),
     Case("passages", make_passages, columns, None, is_exact=False),
     Case("pairs", pairs, without_padding, is_shuffled=False),
     Case("repeated", lambda size, batch: Repeated(wrap(in_memory(size), 4), 5, batch), rows, None),

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from adamomentum_lab.errors import LabError, locate
 from adamomentum_lab.modules import import_files, imported_files
-from adamomentum_lab.source import Source
+from adamomentum_lab.source import Source, make_plan
 
 CPU = torch.device("cpu")
 AHEAD = 4
@@ -58,7 +58,7 @@ def feed(
     batch before it is given out, and for the evaluation after the last.
     """
     order = torch.Generator().manual_seed(seed_for(seed, epoch))
-    plan = source.plan(order)
+    plan = make_plan(source, order)
     numbers = range(skip, len(plan))
     shares = (_share(plan[i], rank, world) for i in numbers)
     seeds = (seed_for(seed, epoch, i, rank, _LOADING) for i in numbers)
@@ -72,7 +72,7 @@ def feed(
 
 def in_order(source: Source) -> Iterator[Any]:
     """All batches of a source in order, as an evaluation reads them."""
-    plan = source.plan(None)
+    plan = make_plan(source, None)
     if getattr(source, "workers", 0):
         return _load(source, plan, range(len(plan)), CPU)
     return map(source.load, plan)
