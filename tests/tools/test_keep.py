@@ -11,9 +11,10 @@ from adamomentum_lab.catalog import workload_names
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.report import page as report
 from adamomentum_lab.report.sentences import of_result
+from adamomentum_lab.selection import reported_epoch
 from adamomentum_paper.claims import rules
 from tests.adamomentum_lab.races import noisy, problem, raced
-from tests.tools.made import ROOT, landscape_record, speed_records, written
+from tests.tools.made import ROOT, landscape_record, race_of, speed_records, written
 
 
 def kept(folder, out):
@@ -52,6 +53,28 @@ def test_a_race_is_kept_small_and_whole(tmp_path):
         epochs = rules._epochs_to_target(read, row.optimizer)
         if row.reached == len(epochs):
             assert sum(epochs) / len(epochs) == pytest.approx(row.epochs_to_target.mean)
+
+
+def test_what_follows_from_a_record_follows_from_it_when_kept_again(tmp_path):
+    keep.keep_races([ROOT / "results"], tmp_path)
+    old, new = report.load(ROOT / "results"), report.load(tmp_path)
+    for before, after in zip(old, new, strict=True):
+        assert (before.name, before.effects) == (after.name, after.effects)
+        assert of_result(before) == of_result(after)
+        for one, two in zip(before.rows, after.rows, strict=True):
+            assert replace(one, machine=two.machine) == two
+
+
+def test_no_digit_is_left_out_that_decides(tmp_path):
+    """97.00001 beats 97.000009, and 96.999999 does not reach 97."""
+    curve = [96.999999, 97.000009, 97.00001, 50.123456789]
+    options = {"target": 97.0, "epochs": {"adam": [curve]}, "spec": {"trials": 0}}
+    race = race_of({"adam": [90.123456789]}, **options)
+    written(tmp_path / "races" / "a" / "race.json", keep.text(keep.race_record(race)))
+    (read,) = report.load(tmp_path)
+    assert (read.rows[0].reached, read.rows[0].epochs_to_target.mean) == (1, 2)
+    assert read.rows[0].values == [90.123456789]
+    assert reported_epoch(read.runs[0], read.workload)["epoch"] == 3
 
 
 def test_what_fails_keeps_its_words_without_folders(tmp_path):

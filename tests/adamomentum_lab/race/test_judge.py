@@ -1,6 +1,8 @@
 """Rankings, on numbers worked by hand."""
 
+import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -81,6 +83,8 @@ def test_epochs_without_a_score_are_never_reported():
     run = run_of("adam", 1, (nan, 10), (90, 50), (nan, 99), (91, 60), (nan, 0))
     assert reported_epoch(run, workload())["test"]["accuracy"] == 60
     assert reported_epoch(run_of("adam", 1, (nan, 10)), workload()) == {}
+    blown = {"epochs": [{"epoch": 1, "validation": {"accuracy": math.inf}}], "status": "done"}
+    assert reported_epoch(SimpleNamespace(**blown), workload()) == {}  # of a live run, too
     rows = ranked({"adam": [run_of("adam", 1, (nan, 10))], "sgdm": [run_of("sgdm", 1, (1, 1))]})
     assert [(row.optimizer, row.values) for row in rows] == [("sgdm", [1]), ("adam", [None])]
 
