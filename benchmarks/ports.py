@@ -1,7 +1,8 @@
 """The step of each port beside its host's own Adam: Optax, Keras on JAX, Keras on torch.
 
 30 million float32 parameters in the shapes of a Transformer, on two threads. The two optimizers
-take turns, and the ratio is that of their fastest steps: the machine's other work only adds.
+take turns. Times are CPU time of all threads, and of the fastest step, since other work on the
+machine only adds.
 
     python benchmarks/ports.py
 """
@@ -57,6 +58,7 @@ def in_place(update, params, state, grads):
 
 
 def keras_steps(options):
+    """The same for Keras."""
     import keras
 
     from adamomentum.keras import AdaMomentum
@@ -109,7 +111,6 @@ def main():
     print(f"{'port':16}{'options':14}{'ours, ms':>9}{'Adam, ms':>9}{'ratio':>8}", flush=True)
     for port, (_, backend) in PORTS.items():
         environment = {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": str(THREADS)}
-        environment["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=true"
         done = subprocess.run([sys.executable, __file__, port], env={**os.environ, **environment})
         if done.returncode:
             return done.returncode

@@ -37,7 +37,7 @@ class Backend(Protocol):
     """Whether it leaves parameters alone whose gradients `check_grad` refuses. It is then asked
     before the check, which takes longer than the step of a small tensor."""
 
-    def unavailable(self, device: torch.device) -> str | None:
+    def unavailable(self, device: torch.device, /) -> str | None:
         """Why it cannot update tensors of this device, or ""; None if it is not meant for it."""
 
     def wants(self, group: Group) -> bool:
@@ -66,10 +66,9 @@ def update_slots(slots: list[Slot], group: Group) -> None:
             work, slots = _native.claim_slots(slots, group)
             if work is not None:
                 _native.run(work, scalars)
-        listed = [slot for slot in slots if _foreach.supports(slot, group)]
-        _foreach.run(SlotWork(listed, frozenset()), scalars)
-        others = [slot for slot in slots if not _foreach.supports(slot, group)]
-        _single.run(SlotWork(others, frozenset()), scalars)
+        for backend, listed in ((_foreach, True), (_single, False)):
+            mine = [slot for slot in slots if _foreach.supports(slot, group) == listed]
+            backend.run(SlotWork(mine, frozenset()), scalars)
 
 
 def fused_unavailable(device: torch.device) -> str:

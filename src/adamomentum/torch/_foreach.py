@@ -19,9 +19,9 @@ from adamomentum.torch._state import CODECS, HALF, PLAIN, Group, Slot, States, p
 NAME, FUSED, VALIDATES = "foreach", False, False
 
 
-def unavailable(device: torch.device) -> str | None:
+def unavailable(_: torch.device) -> str:
     """Nothing: it takes every device."""
-    return "" if device else None
+    return ""
 
 
 def wants(group: Group) -> bool:

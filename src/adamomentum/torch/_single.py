@@ -14,9 +14,9 @@ from adamomentum.torch._state import CODECS, Group, Slot, States, param_codec
 NAME, FUSED, VALIDATES = "single", False, False
 
 
-def unavailable(device: torch.device) -> str | None:
+def unavailable(_: torch.device) -> str:
     """Nothing: it takes every device."""
-    return "" if device else None
+    return ""
 
 
 def wants(group: Group) -> bool:
