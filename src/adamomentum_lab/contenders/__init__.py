@@ -22,6 +22,8 @@ STANDARD = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "
 """Those that are raced where none are named. They stand first, the others follow by name."""
 BASELINE = "adamomentum"
 """Whom the others are compared with where a race does not say."""
+BASELINE_OF_0_1 = "adamomentum"
+"""Whom they were compared with in every race of version 0.1 that it took part in."""
 
 
 def names() -> list[str]:

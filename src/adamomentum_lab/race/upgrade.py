@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from adamomentum_lab.contenders import BASELINE_OF_0_1
 from adamomentum_lab.race.typed_json import FaultError, Json, decode, get
 from adamomentum_lab.rules import Selection
 from adamomentum_lab.selection import EpochRecord, select_epoch
 
-_BASELINE = "adamomentum"  # of all races of format 1, if it took part
 _DIGITS = 6  # of the reported scores of small records
 _TIMES = ("updates", "seconds", "ms_per_update", "epoch_seconds")
 
@@ -31,7 +31,8 @@ def upgrade(data: Json) -> Json:
     """A record of format 1 in format 2."""
     spec, workload = _object(data, "spec"), _object(data, "workload")
     raced = get(spec, "optimizers", "spec")
-    baseline = _BASELINE if isinstance(raced, list) and _BASELINE in raced else None
+    took_part = isinstance(raced, list) and BASELINE_OF_0_1 in raced
+    baseline = BASELINE_OF_0_1 if took_part else None
     measure: _Measure = decode(_Measure, workload, "workload")
     tuning = _object(data, "tuning") if get(spec, "trials", "spec") else {}
     contenders = _object(tuning, "contenders", "tuning") if tuning else {}

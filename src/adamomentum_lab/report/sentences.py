@@ -141,10 +141,14 @@ def _search_lines(
         more = "".join(f", the best {rung.trials} to {rung.epochs}" for rung in later)
         start = f"Halving, for each: {first.trials} trials up to epoch {first.epochs}"
         found.append(f"{start}{more}.")
+    exhausted: dict[int, list[str]] = {}
+    for name, count in tried.items():
+        if count < race.trials:
+            exhausted.setdefault(count, []).append(name)
     found += [
-        f"{name}: {count} of {race.trials} trials try all there is; nobody gets the rest."
-        for name, count in tried.items()
-        if count < race.trials
+        f"{', '.join(names)}: only {count_noun(count, 'point')} to try in {race.trials} trials; "
+        "unused trials are not reassigned."
+        for count, names in exhausted.items()
     ]
     return found
 
@@ -218,7 +222,7 @@ def _direction(mean: float) -> str:
 
 
 def _beside(c: Comparison, metric: str) -> str:
-    """Such as `adam's test loss was 0.12 lower than adamomentum's`."""
+    """Such as `adam's test loss was 0.12 lower than yogi's`."""
     mean = c.difference.mean
     if not mean:
         return f"{c.other}'s {metric} was the same as {c.base}'s"

@@ -15,11 +15,22 @@ def test_a_grid_smaller_than_the_budget_is_told():
     plan = make_plan(race, cls)
     assert [len(plan.trials[name]) for name in race.optimizers] == [5, 6, 1]
     assert plan.exhausted == ["sgdm", "sign"]
-    assert "sgdm: 5 of 6 trials try all there is; nobody gets the rest." in of_plan(plan)
+    unused = "in 6 trials; unused trials are not reassigned."
+    assert f"sgdm: only 5 points to try {unused}" in of_plan(plan)
+    assert f"sign: only 1 point to try {unused}" in of_plan(plan)
     assert "Searched (grid) for sign: nothing." in of_plan(plan)
     assert plan.parts("sgdm") == [(5, 3), (3, 2), (2, 5)]
     assert plan.parts("sign") == [(1, 3), (1, 2), (1, 5)]
     assert plan.as_json()["contenders"]["sgdm"]["exhausted"] is True
+
+
+def test_a_problem_without_a_space_is_searched_over_lr_in_two_lines():
+    mine = type("Mine", (find_workload("digits_mlp").load(),), {"spaces": {}})
+    plan = make_plan(race_of(find_workload("digits_mlp"), "sgdm", "adam"), mine)
+    assert of_plan(plan) == [
+        "Searched (grid) for sgdm, adam: lr 1e-5..0.1.",
+        "sgdm, adam: only 5 points to try in 6 trials; unused trials are not reassigned.",
+    ]
 
 
 def test_a_random_search_states_its_ends():
