@@ -4,6 +4,7 @@ import math
 import random
 
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.events import RunEnded
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.race.plan import Race, make_plan
 from adamomentum_lab.race.race import run_race
@@ -21,11 +22,13 @@ class MadeUp:
 
     def __init__(self, accuracy, epochs=4):
         self.accuracy, self.epochs = accuracy, epochs
+        self.said = []
+        self.say = self.said.append
 
-    def run(self, jobs, on_epoch=None, on_run=lambda run: None):
+    def run(self, jobs, emit):
         runs = [self.one(job.spec) for job in jobs]
-        for run in runs:
-            on_run(run)
+        for job, run in zip(jobs, runs, strict=True):
+            emit(RunEnded(job.stage, run, job.epochs))
         return runs
 
     def one(self, spec):
@@ -73,7 +76,7 @@ def raced(folder, origin, accuracy=noisy, names=("adam", "adamomentum", "sgdm"),
 
 def run_and_write(race, origin, folder, engine):
     plan = make_plan(race, origin.load())
-    result = run_race(plan, origin, Store(folder), engine, lambda *_: None)
+    result = run_race(plan, origin, Store(folder), engine)
     write(result, folder / "races" / race.id)
     return result
 

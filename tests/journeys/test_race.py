@@ -164,7 +164,7 @@ from adamomentum_lab.race.race import run_race
 origin, store = find_workload(sys.argv[1]), Store(Path(sys.argv[2]))
 race = Race(origin.name, origin.code, ("adam",), 0, 2, "smoke", "fair")
 with Local(store, 2, lambda line: None) as engine:
-    result = run_race(make_plan(race, origin.load()), origin, store, engine, lambda *_: None)
+    result = run_race(make_plan(race, origin.load()), origin, store, engine)
 print(len(result.runs), result.rows[0].score.mean)
 """
 TALKS = """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import os
 import signal
 import sys
 from collections.abc import Iterable
@@ -17,8 +15,7 @@ import typer
 from adamomentum_lab import commands
 
 if TYPE_CHECKING:
-    from adamomentum_lab.engine.driver import Driver
-    from adamomentum_lab.race.result import Result
+    from adamomentum_lab.engine.events import Listener
     from adamomentum_lab.workload import Workload
 
 
@@ -83,6 +80,7 @@ def race(
     were interrupted are continued.
     """
     from adamomentum_lab import catalog, contenders, rules
+    from adamomentum_lab.engine.factory import ENGINES, make_engine
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.files import dumps
@@ -90,7 +88,7 @@ def race(
     if engine == "local" and (address or cpus_per_run != 1.0 or gpus_per_run):
         options = "--address, --cpus-per-run and --gpus-per-run"
         raise typer.BadParameter(f"{options} belong to --engine ray")
-    commands.one_of("engine", engine, ("local", "ray"))
+    commands.one_of("engine", engine, ENGINES)
     way = commands.one_of("search", search, ("grid", "random"))
     size = commands.one_of("scale", scale, rules.SCALES)
     commands.parse_or_exit(lambda: rules.get(protocol))
@@ -136,33 +134,37 @@ def race(
     store = Store(runs)
     folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with RaceDisplay(plan) as display:
+    with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
+        problem = cls(size, protocol)
+    with RaceDisplay(plan, problem) as display:
+        listeners: list[Listener] = [display.hear]
+        if tensorboard:
+            from adamomentum_lab.report.tensorboard import TensorBoard
+
+            listeners.append(TensorBoard(folder / "tensorboard").hear)
         outdated = count_outdated_runs(plan, store)
         for line in plan_lines(plan, find_stored_runs(plan, store), outdated):
             display.say(line)
         display.start()
-        pool: Driver
-        if engine == "local":
-            from adamomentum_lab.engine.local import Local
-
-            pool = Local(store, jobs or os.cpu_count() or 1, display.say)
-        else:
-            from adamomentum_lab.engine.ray import Ray
-
-            pool = Ray(store, display.say, address, cpus_per_run, gpus_per_run, jobs)
+        pool = make_engine(
+            engine,
+            store,
+            display.say,
+            jobs=jobs,
+            address=address,
+            cpus=cpus_per_run,
+            gpus=gpus_per_run,
+        )
         # Standard output is for results; a user's file may print.
         with pool, contextlib.redirect_stdout(sys.stderr):
             from adamomentum_lab.race.race import run_race
             from adamomentum_lab.race.result import write
 
             try:
-                hear = (display.on_run, display.on_pace, display.drop)
-                result = run_race(plan, reference, store, pool, *hear)
+                result = run_race(plan, reference, store, pool, listeners)
             except KeyboardInterrupt as error:
                 raise StoppedError from error
             write(result, folder)
-        if tensorboard:
-            _tensorboard(result, folder / "tensorboard")
     if as_json:
         from adamomentum_lab.report.data import as_json as result_as_json
 
@@ -204,22 +206,3 @@ def _settings_to_tune(tune: str, optimizers: Iterable[str], cls: type[Workload])
             none = f"none of these optimizers has a setting {name!r}"
             raise typer.BadParameter(f"{none}; there are {', '.join(there)}")
     return tuple(name for name in known if name in names)
-
-
-def _tensorboard(result: Result, folder: Path) -> None:
-    from adamomentum_lab.errors import LabError
-
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise LabError("--tensorboard needs: pip install tensorboard") from error
-    for run in result.runs:
-        name = f"{run.stage}-{run.spec.optimizer}-seed{run.spec.seed}-{run.spec.id[:6]}"
-        with SummaryWriter(str(folder / name)) as writer:
-            for record in run.epochs:
-                for split, scores in record.items():
-                    if split == "epoch" or (run.stage == "tuning" and split == "test"):
-                        continue
-                    for metric, value in scores.items():
-                        shown = math.nan if value is None else value
-                        writer.add_scalar(f"{metric}/{split}", shown, record["epoch"])

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from adamomentum_lab import commands
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run
+    from adamomentum_lab.selection import EpochRecord
     from adamomentum_lab.workload import Workload
 
 
@@ -59,6 +60,7 @@ def train(
 
     from torch import nn, zeros
 
+    from adamomentum_lab.engine.events import EpochEnded, Event, RunUpdated
     from adamomentum_lab.engine.inline import Inline
     from adamomentum_lab.engine.job import Job, execute, is_complete
     from adamomentum_lab.engine.spec import Spec
@@ -104,8 +106,16 @@ def train(
         with Display() as display, contextlib.redirect_stdout(sys.stderr):
             display.begin("epochs", total, {})
             display.already(len(run.epochs) if run else 0)
-            engine = Inline(store, stopped=_Stop(), on_update=lambda now: display.at(now.epoch))
-            [run] = engine.run([job], lambda _, record: display.advance(_epoch_line(record)))
+
+            def hear(event: Event) -> None:
+                match event:
+                    case RunUpdated(epoch=epoch):
+                        display.at(epoch)
+                    case EpochEnded(record=record):
+                        display.advance(_epoch_line(record))
+
+            engine = Inline(store, stopped=_Stop())
+            [run] = engine.run([job], hear)
             if run.status == "failed":
                 raise LabError(run.error or "the run failed.") from engine.error
     if len(run.epochs) >= total:
@@ -149,7 +159,7 @@ def _pair(text: str | None) -> tuple[float, ...] | None:
     return first, second
 
 
-def _epoch_line(record: dict[str, Any]) -> str:
+def _epoch_line(record: EpochRecord) -> str:
     parts = []
     for split in (key for key in record if key != "epoch"):
         scores = [f"{name} {value:.4g}" for name, value in record[split].items()]

@@ -8,54 +8,53 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
+from adamomentum_lab.engine.events import EpochEnded, Listener, RunBegun, RunEnded, RunUpdated
 from adamomentum_lab.engine.job import Job, execute, is_complete, mark_stopped
+from adamomentum_lab.engine.messages import Busy, Died, Failed, Message, Progress
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import BusyError
 from adamomentum_lab.schedules import Moment
+from adamomentum_lab.selection import EpochRecord
 
 ATTEMPTS = 2  # a worker may be killed for want of memory; twice on the same run is no accident
 ALIKE = 4  # an error that so many runs share, and no run escapes, is not the optimizer's
-Message = tuple[str, Any, Any]
-"""From a worker: ("epoch", record, seconds), ("run", run, None), ("busy", None, None) where another
-process is at work on the run, or ("failed", why, error). The driver adds ("died", how, None)."""
+UPDATE_SECONDS = 0.5
+"""Between two messages about the updates of a run."""
 
 
-def run_job(
-    job: Job,
-    send: Callable[[Message], None],
-    stopped: Callable[[], bool],
-    on_update: Callable[[Moment], None] = lambda _: None,
-) -> None:
-    """A worker's part: do a job, and tell of its epochs and its end."""
+def run_job(job: Job, send: Callable[[Message], None], stopped: Callable[[], bool]) -> None:
+    """A worker's part: do a job, and tell of its progress and its end."""
+    told = time.monotonic()
+
+    def on_update(now: Moment) -> None:
+        nonlocal told
+        if time.monotonic() - told >= UPDATE_SECONDS:
+            told = time.monotonic()
+            send(RunUpdated(job.stage, job.spec, now.epoch))
+
+    def on_epoch(record: EpochRecord, seconds: float) -> None:
+        send(EpochEnded(job.stage, job.spec, record, seconds))
+
     try:
-        run = execute(
-            job,
-            on_epoch=lambda record, seconds: send(("epoch", record, seconds)),
-            on_update=on_update,
-            stopped=stopped,
-        )
+        run = execute(job, on_epoch, on_update, stopped)
     except BusyError:
-        send(("busy", None, None))
+        send(Busy())
     except LabError as error:
-        send(("failed", str(error), error))
+        send(Failed(error))
     else:
-        send(("run", run, None))
+        send(RunEnded(job.stage, run, job.epochs))
 
 
-def stream_job(
-    job: Job, stopped: Callable[[], bool], on_update: Callable[[Moment], None] = lambda _: None
-) -> Iterator[Message | None]:
+def stream_job(job: Job, stopped: Callable[[], bool]) -> Iterator[Message | None]:
     """Do a job in a thread of its own, and yield its messages as they come.
 
     None comes a few times a second, so that the caller can look around. Without a last message the
     thread ended by itself, as by SystemExit.
     """
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    work = (job, messages.put, stopped, on_update)
-    thread = threading.Thread(target=run_job, args=work, daemon=True)
+    thread = threading.Thread(target=run_job, args=(job, messages.put, stopped), daemon=True)
     thread.start()
     while True:
         alive = thread.is_alive()
@@ -67,12 +66,12 @@ def stream_job(
             yield None
         else:
             yield message
-            if message[0] != "epoch":
+            if not isinstance(message, Progress):
                 return
 
 
 class Driver(ABC):
-    """An engine: executes jobs, tells of their epochs, returns every run.
+    """An engine: executes jobs, emits events about them, returns every run.
 
     The store has one writer, this process. Runs that it knows as finished are not repeated.
     """
@@ -103,73 +102,72 @@ class Driver(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(
-        self,
-        jobs: list[Job],
-        on_epoch: Callable[[Job, dict[str, Any]], None] = lambda *_: None,
-        on_run: Callable[[Run], None] = lambda *_: None,
-    ) -> list[Run]:
+    def run(self, jobs: list[Job], emit: Listener = lambda _: None) -> list[Run]:
         """All jobs; the result is in their order."""
         results: dict[str, Run] = {}
         attempts: dict[str, int] = {}
         waiting = deque({job.spec.id: job for job in jobs}.values())
 
-        def finish(run: Run) -> None:
-            results[run.spec.id] = run
-            on_run(run)
+        def finish(job: Job, run: Run) -> None:
+            results[job.spec.id] = run
+            emit(RunEnded(job.stage, run, job.epochs))
 
         def fail(job: Job, error: str) -> None:
             run = self.store.get(job.spec) or Run(job.spec, "failed")
             run.status, run.error = "failed", error
             self.store.finish(run)
             self.say(f"{job.spec} failed: {error}")
-            finish(run)
+            finish(job, run)
 
         known = self.store.get_all(job.spec for job in waiting)
-        before = [job.spec.id for job in waiting if is_complete(job, known.get(job.spec.id))]
+        before = [job for job in waiting if is_complete(job, known.get(job.spec.id))]
         if before:
             self.say(f"{len(before)} of {len(waiting)} runs were finished before.")
-        for name in before:
-            finish(known[name])
+        for job in before:
+            finish(job, known[job.spec.id])
         waiting = deque(job for job in waiting if job.spec.id not in results)
         out = 0  # jobs given out
         while waiting or out:
             for _ in range(self._room(len(waiting))):
-                job = self._next(waiting, finish)
-                if job is None:
+                new = self._next(waiting, finish)
+                if new is None:
                     break
-                attempts[job.spec.id] = attempts.get(job.spec.id, 0) + 1
-                self._give(job)
+                attempts[new.spec.id] = attempts.get(new.spec.id, 0) + 1
+                self._give(new)
+                emit(RunBegun(new.stage, new.spec))
                 out += 1
-            for job, (kind, content, more) in self._hear():
-                if kind == "epoch":
-                    self.store.epoch(job.spec, content, more)
-                    on_epoch(job, content)
-                    continue
-                out -= 1
-                if kind == "run" and content.status == "stopped":  # somebody ended the worker
-                    waiting.append(job)
-                elif kind == "run":
-                    run = mark_stopped(job, content)
-                    self.store.finish(run)
-                    finish(run)
-                elif kind == "failed":
-                    fail(job, content)
-                    count, errors = len(results), {run.error for run in results.values()}
-                    if count >= ALIKE and errors == {content}:
-                        raise LabError(f"{content} (So ended all of the first {count} runs.)")
-                elif kind == "busy":  # look again later
-                    attempts[job.spec.id] -= 1
-                    waiting.append(job)
-                    time.sleep(0.5)
-                elif attempts[job.spec.id] < ATTEMPTS:
-                    self.say(f"{job.spec}: {content}; it is tried again.")
-                    waiting.appendleft(job)
-                else:
-                    fail(job, f"{content}, {ATTEMPTS} times.")
+            for job, message in self._hear():
+                out -= not isinstance(message, Progress)
+                match message:
+                    case RunUpdated():
+                        emit(message)
+                    case EpochEnded():
+                        self.store.epoch(job.spec, message.record, message.seconds)
+                        emit(message)
+                    case RunEnded(run=run) if run.status == "stopped":  # somebody ended the worker
+                        waiting.append(job)
+                    case RunEnded():
+                        run = mark_stopped(job, message.run)
+                        self.store.finish(run)
+                        finish(job, run)
+                    case Failed():
+                        why = str(message.error)
+                        fail(job, why)
+                        count, errors = len(results), {run.error for run in results.values()}
+                        if count >= ALIKE and errors == {why}:
+                            raise LabError(f"{why} (So ended all of the first {count} runs.)")
+                    case Busy():  # look again later
+                        attempts[job.spec.id] -= 1
+                        waiting.append(job)
+                        time.sleep(0.5)
+                    case Died(how) if attempts[job.spec.id] < ATTEMPTS:
+                        self.say(f"{job.spec}: {how}; it is tried again.")
+                        waiting.appendleft(job)
+                    case Died(how):
+                        fail(job, f"{how}, {ATTEMPTS} times.")
         return [results[job.spec.id] for job in jobs]
 
-    def _next(self, waiting: deque[Job], finish: Callable[[Run], None]) -> Job | None:
+    def _next(self, waiting: deque[Job], finish: Callable[[Job, Run], None]) -> Job | None:
         """The next job that nobody has finished in the meantime, noted as begun."""
         while waiting:
             job = waiting.popleft()
@@ -177,5 +175,5 @@ class Driver(ABC):
             if known is None or not is_complete(job, known):
                 self.store.begin(job.spec, known.machine if known else {})
                 return job
-            finish(known)
+            finish(job, known)
         return None

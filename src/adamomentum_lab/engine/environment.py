@@ -7,15 +7,39 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TypedDict
 
 import adamomentum
 
 
-def environment(device: str) -> dict[str, Any]:
+class Machine(TypedDict, total=False):
+    """What a run tells of where it was done. Old runs tell less."""
+
+    adamomentum: str
+    commit: str | None
+    torch: str
+    python: str
+    platform: str
+    processor: str | None
+    processors: int | None
+    threads: int
+    device: str
+    engine: str
+    """Where it was not the local one."""
+    node: str
+    """Of a cluster."""
+    folder: str
+    """Of the checkpoints."""
+    seconds: float
+    """Of training, all epochs together."""
+    updates: int
+    ms_per_update: float
+
+
+def environment(device: str) -> Machine:
     """Versions, the commit of the sources, processor and threads."""
+    import torch  # here, as reading old runs needs none
+
     return {
         "adamomentum": adamomentum.__version__,
         "commit": _commit(),

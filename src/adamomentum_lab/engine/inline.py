@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from adamomentum_lab.engine.driver import Driver, Message, stream_job
+from adamomentum_lab.engine.driver import Driver, stream_job
+from adamomentum_lab.engine.events import RunEnded
 from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.messages import Busy, Died, Failed, Message, Progress
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError, StoppedError
 from adamomentum_lab.files import BusyError
-from adamomentum_lab.schedules import Moment
 
 
 class Inline(Driver):
@@ -20,10 +21,9 @@ class Inline(Driver):
         store: Store,
         say: Callable[[str], None] = lambda _: None,
         stopped: Callable[[], bool] = lambda: False,
-        on_update: Callable[[Moment], None] = lambda _: None,
     ) -> None:
         super().__init__(store, say)
-        self._stopped, self._on_update = stopped, on_update
+        self._stopped = stopped
         self._job: Job | None = None
         self.error: LabError | None = None
         """Why the last run failed, with its traceback."""
@@ -35,24 +35,25 @@ class Inline(Driver):
         self._job = job
 
     def _hear(self) -> Iterator[tuple[Job, Message]]:
-        job, last = self._job, ""
+        job, ended = self._job, False
         if job is None:
             return
-        for message in stream_job(job, self._stopped, self._on_update):
-            if message is None:
-                continue
-            last, content, more = message
-            if last == "failed":
-                self.error = more
-            if last == "run" and content.status == "stopped" and self._stopped():
-                self.store.finish(content)
-                raise StoppedError
-            if last == "busy":
-                raise BusyError(f"another process is at work on the run in {job.folder}.")
+        for message in stream_job(job, self._stopped):
+            match message:
+                case None:
+                    continue
+                case Failed(error):
+                    self.error = error
+                case RunEnded(run=run) if run.status == "stopped" and self._stopped():
+                    self.store.finish(run)
+                    raise StoppedError
+                case Busy():
+                    raise BusyError(f"another process is at work on the run in {job.folder}.")
+            ended = not isinstance(message, Progress)
             yield job, message
         self._job = None
-        if last in ("", "epoch"):
-            yield job, ("died", "its thread ended", None)
+        if not ended:
+            yield job, Died("its thread ended")
 
     def close(self) -> None:
         """Nothing is under way between two jobs."""

@@ -14,7 +14,8 @@ import torch
 from adamomentum_lab import contenders
 from adamomentum_lab.adversarial import Adversarial
 from adamomentum_lab.catalog import Reference
-from adamomentum_lab.engine.environment import environment
+from adamomentum_lab.engine.environment import Machine, environment
+from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError, locate
@@ -42,6 +43,7 @@ class Job:
     strategy: str = "auto"
     threads: int = 1
     checkpoint_seconds: float = 15.0
+    stage: Stage = "final"
 
 
 def keep_memory() -> None:
@@ -84,10 +86,9 @@ def execute(
     keep_memory()
     fabric = _fabric(job)
     busy = f"another process is at work on the run in {job.folder}."
-    hooks: dict[str, Any] = {"on_epoch": on_epoch, "on_update": on_update, "stopped": stopped}
     with locked(job.folder / "lock", busy) if fabric.is_global_zero else contextlib.nullcontext():
-        outcome = _train(job, fabric, hooks)
-    machine: dict[str, Any] = {
+        outcome = _train(job, fabric, on_epoch, on_update, stopped)
+    machine: Machine = {
         **environment(str(fabric.device)),
         "seconds": sum(outcome.seconds),
         "updates": outcome.updates,
@@ -97,7 +98,13 @@ def execute(
     return Run(job.spec, outcome.status, outcome.epochs, outcome.seconds, machine)
 
 
-def _train(job: Job, fabric: Any, hooks: dict[str, Any]) -> Outcome:
+def _train(
+    job: Job,
+    fabric: Any,
+    on_epoch: Callable[[EpochRecord, float], None],
+    on_update: Callable[[Moment], None],
+    stopped: Callable[[], bool],
+) -> Outcome:
     spec = job.spec
     try:
         workload = job.reference.load()(spec.scale, spec.protocol)
@@ -112,7 +119,9 @@ def _train(job: Job, fabric: Any, hooks: dict[str, Any]) -> Outcome:
             fabric=fabric,
             checkpoints=Checkpoints(job.folder),
             checkpoint_seconds=job.checkpoint_seconds,
-            **hooks,
+            on_epoch=on_epoch,
+            on_update=on_update,
+            stopped=stopped,
         )
         return loop.run(job.epochs)
     except LabError:

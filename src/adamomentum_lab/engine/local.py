@@ -14,8 +14,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from adamomentum_lab.engine.driver import Driver, Message
+from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.messages import Died, Message, Progress, Ready, Setting
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 
@@ -35,7 +36,7 @@ class _Worker:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
             self.connection, theirs = map(opened.enter_context, Pipe())
             try:
-                start = sys.path, sys.argv, os.getcwd()
+                setting = Setting(sys.path, sys.argv, os.getcwd())
                 # Forking a process that has used OpenMP hangs, and multiprocessing's spawn runs the
                 # user's script again: a worker is a program of its own.
                 self.process = subprocess.Popen(
@@ -52,7 +53,7 @@ class _Worker:
                 raise LabError(f"cannot start a worker ({error}).") from error
             theirs.close()
             self._opened = opened.pop_all()
-        self._send(start)
+        self._send(setting)
 
     @property
     def is_alive(self) -> bool:
@@ -73,9 +74,9 @@ class _Worker:
         alive = self.is_alive  # asked first: the last words of the dead are there
         try:
             if self.connection.poll():
-                message: Message = self.connection.recv()
+                message: Message | Ready = self.connection.recv()
                 self._begun = True
-                return None if message[0] == "begun" else message
+                return None if isinstance(message, Ready) else message
         except ConnectionResetError as error:
             raise EOFError from error
         if not alive:
@@ -130,10 +131,10 @@ class Local(Driver):
                 message = worker.hear()
             except EOFError:
                 self._running.remove(worker)
-                message = "died", worker.end(), None
+                message = Died(worker.end())
             if message is None:
                 continue
-            if message[0] != "epoch":
+            if not isinstance(message, Progress):
                 worker.job = None
             yield job, message
 

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.catalog import Reference, find_workload
-from adamomentum_lab.engine.driver import Driver, Message, stream_job
+from adamomentum_lab.engine.driver import Driver, stream_job
+from adamomentum_lab.engine.events import RunEnded
 from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.messages import Died, Failed, Message, Progress, Ready
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import translate_errors, write
@@ -72,25 +74,26 @@ class _Flag:
         return self._event.is_set()
 
 
-def _work(parcel: _Parcel, flag: Any) -> Iterator[Message]:
+def _work(parcel: _Parcel, flag: Any) -> Iterator[Message | Ready]:
     """A task: one run. It trains in a thread of its own, so that its epochs can be told."""
-    yield "begun", None, None
+    yield Ready()
     try:
         job = _unpack_job(parcel)
     except (LabError, OSError) as error:
-        yield "failed", str(error), None
+        yield Failed(LabError(str(error)))
         return
     stopping = threading.Event()
     answer = flag.wait.remote()
     for message in stream_job(job, stopping.is_set):
-        if message is not None:
-            kind, content, more = message
-            if kind == "run":
-                content.machine |= {"engine": "ray", "node": platform.node()}
-            elif kind == "failed":  # by the name that the user knows
+        match message:
+            case RunEnded(run=run):
+                run.machine |= {"engine": "ray", "node": platform.node()}
+            case Failed(fault):  # by the name that the user knows
                 here = _workload_file(parcel.job.reference)
-                content = content.replace(str(here), str(parcel.job.reference.file))
-            yield kind, content, more
+                why = str(fault).replace(str(here), str(parcel.job.reference.file))
+                message = Failed(LabError(why))
+        if message is not None:
+            yield message
         if not stopping.is_set() and ray.wait([answer], timeout=0)[0]:
             stop = True
             with contextlib.suppress(exceptions.RayError):  # the driver is gone, and its flag too
@@ -228,11 +231,11 @@ class Ray(Driver):
             self._begun = True
         for task in ready:
             message = _next(task)
-            if message[0] == "begun":
+            if isinstance(message, Ready):
                 self._begun = True
                 continue
             job = self._running[task]
-            if message[0] != "epoch":
+            if not isinstance(message, Progress):
                 del self._running[task]
             yield job, message
 
@@ -244,40 +247,40 @@ class Ray(Driver):
             end = time.monotonic() + 20
             while self._running and time.monotonic() < end:
                 for task in ray.wait(list(self._running), timeout=0.5)[0]:
-                    if _next(task)[0] not in ("begun", "epoch"):
+                    if not isinstance(_next(task), Ready | Progress):
                         del self._running[task]
         finally:
             ray.shutdown()
 
 
-def _next(task: Any) -> Message:
+def _next(task: Any) -> Message | Ready:
     """The next message of a task, or how it ended without a last one."""
     try:
-        message: Message = ray.get(next(task))
+        message: Message | Ready = ray.get(next(task))
     except (StopIteration, exceptions.WorkerCrashedError):
-        return "died", "its process ended", None
+        return Died("its process ended")
     except exceptions.OutOfMemoryError:
-        return "died", "Ray ended its process, as the node was out of memory", None
+        return Died("Ray ended its process, as the node was out of memory")
     except exceptions.NodeDiedError:
-        return "died", "its node was lost", None
+        return Died("its node was lost")
     except exceptions.RayTaskError as error:  # it could not even begin, as without the package
-        return "failed", str(error).strip().splitlines()[-1], None
+        return Failed(LabError(str(error).strip().splitlines()[-1]))
     except exceptions.RayError as error:
-        return "died", f"{type(error).__name__}: {str(error).splitlines()[0]}", None
+        return Died(f"{type(error).__name__}: {str(error).splitlines()[0]}")
     return message
 
 
 def _init(address: str, cpus: float, jobs: int | None) -> None:
     """Join a cluster, or start Ray here."""
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    own: dict[str, int] = {}
     if address == "local":
         jobs = jobs or max(1, int((os.cpu_count() or 1) / cpus))
-        quiet |= {"include_dashboard": False, "object_store_memory": STORE_BYTES}
-        quiet["num_cpus"] = math.ceil(jobs * cpus)
+        own = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+        own["num_cpus"] = math.ceil(jobs * cpus)
     elif address != "auto":
         _check(address)
     try:
-        ray.init(address=address, **quiet)
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         why = lines[0].rstrip(".") if lines else type(error).__name__

@@ -8,12 +8,14 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from adamomentum_lab.engine.environment import Machine
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.selection import EpochRecord
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -33,9 +35,9 @@ class Run:
 
     spec: Spec
     status: str
-    epochs: list[dict[str, Any]] = field(default_factory=list)
+    epochs: list[EpochRecord] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    machine: dict[str, Any] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine)
     error: str | None = None
 
 
@@ -76,17 +78,17 @@ class Store:
         """How many of these runs are missing, but stored with other code of the same settings."""
         specs = list(specs)
         known = self.get_all(specs)
-        wanted = {_without_code(spec.as_json()) for spec in specs if spec.id not in known}
+        wanted = {_without_code(spec) for spec in specs if spec.id not in known}
         runs = self.all() if wanted else ()
-        return len({_without_code(run.spec.as_json()) for run in runs} & wanted)
+        return len({_without_code(run.spec) for run in runs} & wanted)
 
-    def begin(self, spec: Spec, machine: dict[str, Any]) -> None:
+    def begin(self, spec: Spec, machine: Machine) -> None:
         """Note that a run is under way, and make its folder; its epochs so far are kept."""
         with self._transaction("IMMEDIATE") as db:
             self.folder_of(spec).mkdir(exist_ok=True)
             self._write_run(db, Run(spec, "running", machine=machine))
 
-    def epoch(self, spec: Spec, record: dict[str, Any], seconds: float) -> None:
+    def epoch(self, spec: Spec, record: EpochRecord, seconds: float) -> None:
         """Note an epoch."""
         with self._transaction("IMMEDIATE") as db:
             self._write_epochs(db, spec, [(record, seconds)])
@@ -139,7 +141,7 @@ class Store:
         )
 
     def _write_epochs(
-        self, db: sqlite3.Connection, spec: Spec, epochs: Iterable[tuple[dict[str, Any], float]]
+        self, db: sqlite3.Connection, spec: Spec, epochs: Iterable[tuple[EpochRecord, float]]
     ) -> None:
         rows = [(spec.id, record["epoch"], json.dumps(record), took) for record, took in epochs]
         db.executemany("INSERT OR REPLACE INTO epochs VALUES (?, ?, ?, ?)", rows)
@@ -168,6 +170,5 @@ class Store:
             ) from error
 
 
-def _without_code(spec: dict[str, Any]) -> str:
-    rest = {key: value for key, value in spec.items() if key not in ("code", "optimizer_code")}
-    return json.dumps(rest, sort_keys=True)
+def _without_code(spec: Spec) -> Spec:
+    return replace(spec, code="", optimizer_code="")

@@ -18,10 +18,8 @@ import signal
 import sys
 import threading
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from adamomentum_lab.engine.driver import Message
+from adamomentum_lab.engine.messages import Message, Ready, Setting
 
 GRACE = 5.0
 """Seconds that a run has for its last update and checkpoint once the driver is gone."""
@@ -48,7 +46,7 @@ class Worker:
 
         os.dup2(1, 2)  # until here the driver has kept standard error, in case of a bad start
         sys.stdout = sys.stderr  # written line by line
-        self._send(("begun", None, None))
+        self._send(Ready())
         try:
             while (job := self._jobs.get()) is not None and not self._stopping:
                 run_job(pickle.loads(job), self._send, lambda: self._stopping)
@@ -61,7 +59,7 @@ class Worker:
         self._stopping = True
         self._jobs.put(None)
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: Message | Ready) -> None:
         try:
             self._channel.send(message)
         except OSError:
@@ -87,8 +85,9 @@ def main() -> None:
     """Begin where the driver is: in its folder, with its modules."""
     channel = Connection(int(sys.argv[1]))
     os.set_inheritable(channel.fileno(), False)
-    sys.path[:], sys.argv[:], folder = channel.recv()
-    os.chdir(folder)
+    setting: Setting = channel.recv()
+    sys.path[:], sys.argv[:] = setting.path, setting.argv
+    os.chdir(setting.folder)
     Worker(channel).work()
 
 

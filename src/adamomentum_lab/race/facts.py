@@ -15,7 +15,6 @@ from adamomentum_lab.race.record import (
     RunRecord,
     RunTimes,
     SearchFacts,
-    Stage,
     Status,
     WorkloadFacts,
 )
@@ -26,6 +25,7 @@ from adamomentum_lab.space import Value
 
 if TYPE_CHECKING:
     from adamomentum_lab.catalog import Reference
+    from adamomentum_lab.engine.events import Stage
     from adamomentum_lab.engine.store import Run
     from adamomentum_lab.workload import Workload
 
@@ -67,7 +67,7 @@ def workload_facts(workload: Workload, name: str) -> WorkloadFacts:
 
 def run_record(stage: Stage, run: Run) -> RunRecord:
     """What the record holds of a run."""
-    machine = dict(run.machine)
+    machine, times = run.machine, ("updates", "seconds", "ms_per_update")
     return RunRecord(
         stage=stage,
         id=run.spec.id,
@@ -76,11 +76,11 @@ def run_record(stage: Stage, run: Run) -> RunRecord:
         epochs=tuple(map(_finite, run.epochs)),
         trained=len(run.epochs),
         machine=RunTimes(
-            updates=machine.pop("updates", None),
-            seconds=machine.pop("seconds", None),
-            ms_per_update=machine.pop("ms_per_update", None),
+            updates=machine.get("updates"),
+            seconds=machine.get("seconds"),
+            ms_per_update=machine.get("ms_per_update"),
             epoch_seconds=tuple(run.seconds),
-            environment=machine,
+            environment={key: value for key, value in machine.items() if key not in times},
         ),
         error=run.error,
     )

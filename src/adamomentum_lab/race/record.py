@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
@@ -27,7 +28,6 @@ from adamomentum_lab.space import Settings, Space
 FORMAT = 2
 """Of the files that are written. A change of the meaning of a key is a new one."""
 
-Stage = Literal["tuning", "final"]
 Status = Literal["done", "diverged", "failed", "stopped"]
 
 

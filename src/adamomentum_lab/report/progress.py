@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 from rich import progress
 from rich.console import Console
 
+from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsDropped
 from adamomentum_lab.report.terminal import settings_in_words
 
 if TYPE_CHECKING:
+    from adamomentum_lab.engine.events import Event, Stage
     from adamomentum_lab.engine.store import Run
     from adamomentum_lab.race.plan import Plan
     from adamomentum_lab.workload import Workload
@@ -103,13 +105,42 @@ class Display:
             self._bars.stop()
 
 
+class Pace:
+    """How many epochs of a race were computed so far, and how many are left."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.computed = 0
+        self._accounted: dict[str, int] = {}  # by run, the epochs that it has or will not have
+        self._under_way: dict[str, int] = {}
+        self._dropped = 0
+
+    def hear(self, event: Event) -> None:
+        """A listener."""
+        match event:
+            case EpochEnded(spec=spec):
+                self.computed += 1
+                self._under_way[spec.id] = self._under_way.get(spec.id, 0) + 1
+            case RunEnded(spec=spec, epochs=epochs):
+                self._under_way.pop(spec.id, None)
+                self._accounted[spec.id] = epochs or self._plan.epochs
+            case RunsDropped(epochs=epochs):
+                self._dropped += epochs
+
+    @property
+    def left(self) -> int:
+        """Epochs that are still to be computed, if no run diverges."""
+        done = sum(self._accounted.values()) + sum(self._under_way.values())
+        return max(0, self._plan.all_epochs - done - self._dropped)
+
+
 class RaceDisplay(Display):
     """A race: a bar for each contender, a line for each run, and how long the rest will take."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, workload: Workload) -> None:
         super().__init__()
-        self._plan = plan
-        self._computed = self._left = 0
+        self._plan, self._workload = plan, workload
+        self._pace = Pace(plan)
         self._first_epoch: float | None = None
         self._estimated: float | None = None
 
@@ -118,12 +149,23 @@ class RaceDisplay(Display):
         parts = {name: self._plan.runs_of(name) for name in self._plan.race.optimizers}
         self.begin("all", sum(parts.values()), parts)
 
-    def on_run(self, stage: str, run: Run, workload: Workload) -> None:
-        """A run has ended. Of a trial, only validation is shown."""
+    def hear(self, event: Event) -> None:
+        """A listener."""
+        self._pace.hear(event)
+        match event:
+            case EpochEnded() if self._first_epoch is None:  # workers have started by now
+                self._first_epoch = time.monotonic()
+            case RunEnded():
+                self._show(event.stage, event.run)
+            case RunsDropped():
+                self.drop(event.optimizer, event.runs)
+
+    def _show(self, stage: Stage, run: Run) -> None:
+        """A run that has ended. Of a trial, only validation is shown."""
         from adamomentum_lab.selection import reported_epoch
 
         split = "validation" if stage == "tuning" else "test"
-        score = reported_epoch(run, workload).get(split, {}).get(workload.metric)
+        score = reported_epoch(run, self._workload).get(split, {}).get(self._workload.metric)
         result = f"{split} {score:.4g}" if score is not None else run.status
         words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
         line = f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
@@ -131,21 +173,15 @@ class RaceDisplay(Display):
             line += f" after {len(run.epochs)} epochs"
         self.advance(f"{line}{self._time_left()}", run.spec.optimizer, result)
 
-    def on_pace(self, computed: int, left: int) -> None:
-        """So many epochs were computed, and so many are left."""
-        if computed and self._first_epoch is None:  # without the time that workers need to start
-            self._first_epoch = time.monotonic()
-        self._computed, self._left = computed, left
-
     def _time_left(self) -> str:
         """For the line of a run, now and then; the first time it is a line of its own."""
-        now = time.monotonic()
-        if self._first_epoch is None or self._computed < 2 or now - self._first_epoch < 2:
+        now, pace = time.monotonic(), self._pace
+        if self._first_epoch is None or pace.computed < 2 or now - self._first_epoch < 2:
             return ""
         if self._estimated is not None and now - self._estimated < 30:
             return ""
         first, self._estimated = self._estimated is None, now
-        seconds = (now - self._first_epoch) / (self._computed - 1) * self._left
+        seconds = (now - self._first_epoch) / (pace.computed - 1) * pace.left
         if not first:
             return f" (about {duration(seconds)} left)"
         if seconds > 5:

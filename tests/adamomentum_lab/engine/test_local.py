@@ -11,6 +11,7 @@ import pytest
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine import driver, local
+from adamomentum_lab.engine.events import RunBegun, RunEnded, RunUpdated
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
@@ -64,20 +65,26 @@ def one_at_a_time(engine, monkeypatch):
 def test_many_runs_are_those_of_one_process(engine, tmp_path):
     store = engine.store
     jobs = jobs_of(store, tmp_path, "plain", range(5))
-    epochs, finished = [], []
-    runs = engine.run(
-        jobs, lambda job, record: epochs.append((job.spec.seed, record)), finished.append
-    )
+    events = []
+    runs = engine.run(jobs, events.append)
     assert [run.spec for run in runs] == [job.spec for job in jobs]
     assert {run.status for run in runs} == {"done"}
-    assert len(epochs) == 20
+    events = [event for event in events if not isinstance(event, RunUpdated)]  # in slow epochs
+    for run in runs:  # each begins, has its epochs, and ends
+        own = [event for event in events if event.spec == run.spec]
+        assert own[0] == RunBegun("final", run.spec)
+        assert [event.record for event in own[1:-1]] == run.epochs
+        assert [event.epoch for event in own[1:-1]] == [1, 2, 3, 4]
+        assert own[-1] == RunEnded("final", run, None)
     alone = Job(jobs[3].spec, jobs[3].reference, tmp_path)
     assert execute(alone).epochs == runs[3].epochs == store.get(jobs[3].spec).epochs
     # Again costs nothing, and more may be asked of the same workers.
-    again = engine.run([*jobs, *jobs_of(store, tmp_path, "plain", [9])])
+    events.clear()
+    again = engine.run([*jobs, *jobs_of(store, tmp_path, "plain", [9])], events.append)
     assert [run.epochs for run in again[:5]] == [run.epochs for run in runs]
     assert engine.said == ["5 of 6 runs were finished before."]
-    assert len(finished) == 5
+    assert events[:5] == [RunEnded("final", run, None) for run in runs]
+    assert {event.spec.seed for event in events[5:]} == {9}
     assert len(store.all()) == 6
 
 
@@ -86,11 +93,11 @@ def test_finished_runs_cost_two_queries_and_no_worker(tmp_path):
     jobs = jobs_of(store, tmp_path, "plain", range(200))
     for job in jobs:
         store.finish(Run(job.spec, "done", [{"epoch": 1}], [0.1]))
-    asked, finished = [], []
+    asked, events = [], []
     store._db.set_trace_callback(asked.append)
     engine = Local(store, 2, lambda line: None)
-    runs = engine.run(jobs, on_run=finished.append)
-    assert runs == finished
+    runs = engine.run(jobs, events.append)
+    assert runs == [event.run for event in events]
     assert [run.spec for run in runs] == [job.spec for job in jobs]
     assert sum(text.startswith("SELECT") for text in asked) == 2
     assert engine._running == []

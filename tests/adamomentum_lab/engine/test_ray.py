@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
@@ -99,16 +100,17 @@ def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
     # One more, of a user's file and a folder that the node cannot reach.
     (far,) = jobs_of(store, tmp_path, "plain", [1])
     jobs.append(replace(far, folder=tmp_path / "not there" / far.spec.id))
-    heard, finished = [], []
-    runs = engine.run(jobs, lambda job, record: heard.append(job.spec), finished.append)
+    events = []
+    runs = engine.run(jobs, events.append)
     assert [run.spec for run in runs] == [job.spec for job in jobs]
     assert [run.epochs for run in runs] == [run.epochs for run in local(jobs, tmp_path / "local")]
     assert [store.get(run.spec).epochs for run in runs] == [run.epochs for run in runs]
     assert {run.status for run in store.all()} == {"done"}
-    assert len(finished) == 4
-    assert sorted(spec.optimizer for spec in heard) == sorted(
-        run.spec.optimizer for run in runs for _ in run.epochs
-    )
+    for run in runs:
+        own = [event for event in events if event.spec == run.spec]
+        records = [event.record for event in own if isinstance(event, EpochEnded)]
+        assert records == run.epochs
+        assert (own[0], own[-1]) == (RunBegun("final", run.spec), RunEnded("final", run, None))
     assert (runs[0].machine["engine"], runs[0].machine["threads"]) == ("ray", 1)
     assert (jobs[0].folder / "last.ckpt").exists()
     assert runs[3].machine["folder"].startswith(os.environ["XDG_CACHE_HOME"])

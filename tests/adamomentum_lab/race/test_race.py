@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsDropped
 from adamomentum_lab.engine.job import Job, execute, is_complete, mark_stopped
 from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
@@ -15,6 +16,7 @@ from adamomentum_lab.files import dumps
 from adamomentum_lab.race.plan import find_stored_runs, make_plan
 from adamomentum_lab.race.race import run_race
 from adamomentum_lab.report.data import as_json
+from adamomentum_lab.report.progress import Pace
 from adamomentum_lab.report.sentences import of_search
 from tests.adamomentum_lab.command_line import without_machine
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
@@ -42,9 +44,9 @@ class Invented:
 
     def __init__(self, plan, score, epochs):
         self.plan, self.score, self.epochs = plan, score, epochs
-        self.asked = []
+        self.asked, self.say = [], pytest.fail
 
-    def run(self, jobs, on_epoch=lambda *_: None, on_run=lambda *_: None):
+    def run(self, jobs, emit):
         runs = []
         for job in jobs:
             spec, records, status = job.spec, [], "done"
@@ -63,10 +65,10 @@ class Invented:
                 record = {"epoch": epoch, "validation": {"accuracy": accuracy, "loss": loss}}
                 record["test"] = {"accuracy": -accuracy}
                 records.append(Poisoned(record) if spec.seed == 0 else record)
-                on_epoch(job, record)
+                emit(EpochEnded(job.stage, spec, records[-1], 0.1))
             run = mark_stopped(job, Run(spec, status, records, [0.1] * len(records)))
             runs.append(run)
-            on_run(run)
+            emit(RunEnded(job.stage, run, job.epochs))
         return runs
 
 
@@ -78,18 +80,11 @@ def invented(tmp_path, score, *optimizers, **options):
     race = race_of(origin, *(optimizers or ("adam", "sgdm")), **options)
     plan = make_plan(race, origin.load())
     engine = Invented(plan, score, plan.epochs)
-    paces, drops = [], []
-    result = run_race(
-        plan,
-        origin,
-        Store(tmp_path),
-        engine,
-        lambda *_: None,
-        lambda *now: paces.append(now),
-        lambda *drop: drops.append(drop),
-    )
-    assert paces[-1][1] == 0  # nothing is left at the end
-    return result, engine, drops
+    pace, events = Pace(plan), []
+    result = run_race(plan, origin, Store(tmp_path), engine, [pace.hear, events.append])
+    assert pace.left == 0  # at the end
+    assert pace.computed == sum(isinstance(event, EpochEnded) for event in events)
+    return result, engine, [event for event in events if isinstance(event, RunsDropped)]
 
 
 @pytest.mark.parametrize("halving", [False, True])
@@ -140,7 +135,10 @@ def test_diverged_trials_drop_out(tmp_path):
     adam = result.tuned["adam"]
     assert {run.status for run in adam.runs} == {"diverged"}
     assert [len(run.epochs) for run in adam.runs] == [0, 12, 0, 0, 0, 0]
-    assert drops == [("adam", 2), ("adam", 1)]
+    assert drops == [
+        RunsDropped("tuning", "adam", 2, 2 * 5),
+        RunsDropped("tuning", "adam", 1, 10),
+    ]
     assert result.tuned["sgdm"].epochs == 65
     assert adam.chosen == 0  # nobody is left: what it starts from is raced
 
@@ -151,7 +149,7 @@ def test_who_stopped_early_is_raced_only_if_all_that_went_on_diverged(tmp_path):
 
     result, _, drops = invented(tmp_path, score, halving=True)
     assert result.tuned["adam"].chosen == 2
-    assert drops == [("adam", 2), ("sgdm", 2)]
+    assert drops == [RunsDropped("tuning", name, 2, 2 * 10) for name in ("adam", "sgdm")]
 
 
 def test_the_budget_is_what_is_spent(tmp_path):
@@ -168,23 +166,22 @@ class Here:
 
     def __init__(self, store, limit=math.inf):
         self.store, self.limit = store, limit
-        self.computed = 0
+        self.computed, self.say = 0, pytest.fail
 
-    def run(self, jobs, on_epoch=lambda *_: None, on_run=lambda *_: None):
+    def run(self, jobs, emit):
         runs = []
         for job in jobs:
             run = self.store.get(job.spec)
             if not is_complete(job, run):
-                run = self._compute(job, on_epoch)
+                run = self._compute(job)
             runs.append(run)
-            on_run(run)
+            emit(RunEnded(job.stage, run, job.epochs))
         return runs
 
-    def _compute(self, job, on_epoch):
+    def _compute(self, job):
         def heard(record, seconds):
             self.computed += 1
             self.store.epoch(job.spec, record, seconds)
-            on_epoch(job, record)
 
         self.store.begin(job.spec, {})
         run = execute(job, heard, stopped=lambda: self.computed >= self.limit)
@@ -201,7 +198,7 @@ def held(folder, file, limit=math.inf, **options):
     race = race_of(origin, "adam", "adamomentum", **({"trials": 4} | options))
     engine = Here(store, limit)
     plan = make_plan(race, origin.load())
-    result = run_race(plan, origin, store, engine, lambda *_: None)
+    result = run_race(plan, origin, store, engine)
     return without_machine(json.loads(dumps(as_json(result)))), engine.computed
 
 

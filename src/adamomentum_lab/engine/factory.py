@@ -1,0 +1,47 @@
+"""The engine of a name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from adamomentum_lab.errors import LabError, unknown
+
+if TYPE_CHECKING:
+    from adamomentum_lab.engine.driver import Driver
+    from adamomentum_lab.engine.store import Store
+
+ENGINES = ("local", "ray")
+
+
+def make_engine(
+    name: str,
+    store: Store,
+    say: Callable[[str], None],
+    *,
+    jobs: int | None = None,
+    address: str | None = None,
+    cpus: float = 1.0,
+    gpus: float = 0.0,
+) -> Driver:
+    """The engine of this name; it is imported only now.
+
+    Args:
+        name: one of `ENGINES`.
+        store: where runs are kept.
+        say: gets a line for the user.
+        jobs: runs at a time; None stands for as many as there is room for.
+        address: of a Ray cluster, as 10.0.0.1:6379; None starts a Ray on this machine.
+        cpus: for each run under Ray.
+        gpus: for each run under Ray.
+    """
+    if name == "local":
+        from adamomentum_lab.engine.local import Local
+
+        return Local(store, jobs or os.cpu_count() or 1, say)
+    if name == "ray":
+        from adamomentum_lab.engine.ray import Ray
+
+        return Ray(store, say, address, cpus, gpus, jobs)
+    raise LabError(unknown("engine", name, ENGINES))
