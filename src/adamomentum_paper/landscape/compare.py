@@ -32,6 +32,7 @@ class Sampling:
     """How much is measured. The same on the same runs gives the same numbers."""
 
     examples: int = 300
+    """Of the training data, on which everything is measured."""
     grid: int = 15
     """Points along each side of a surface; odd, so that one is the solution."""
     radius: float = 1.0
@@ -39,7 +40,9 @@ class Sampling:
     directions: int = 5
     """Pairs of them. The first is drawn; all are averaged."""
     probes: int = 10
+    """Random vectors for the trace of the Hessian."""
     steps: int = 30
+    """Of the iteration for its largest eigenvalue."""
     seed: int = 0
 
     @property

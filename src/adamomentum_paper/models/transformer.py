@@ -7,8 +7,7 @@ precision wraps nothing else.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,18 +17,20 @@ KeysValues = tuple[Tensor, Tensor]
 """Each (sentences, heads, length, width of a head)."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """Sizes and dropout. The default is the paper's (notes on the paper, section 3)."""
 
     layers: int = 6
     """Of the encoder, and of the decoder."""
     width: int = 512
     hidden: int = 1024
+    """Of the feed-forward layers."""
     heads: int = 4
     dropout: float = 0.3
     attention_dropout: float = 0.1
+    """Of the weights of attention."""
     relu_dropout: float = 0.1
+    """Inside the feed-forward layers."""
 
 
 class _Kept:
