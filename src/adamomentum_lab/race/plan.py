@@ -162,7 +162,12 @@ def base_settings(name: str, workload: type[Workload], protocol: str) -> Setting
     if contender.needs:
         needs = ", ".join(sorted(contender.needs))
         raise LabError(f"{name} cannot be trained here: it needs {needs}, which no loop offers.")
-    return {**contender.settings, **contender.settings_for(workload.settings.get(protocol, {}))}
+    for known in workload.settings:
+        workload.rules_of(known)  # refuses a protocol that does not exist
+    stated = workload.settings.get(protocol, {})
+    contenders.check_names(other for other in stated if other != "*")
+    contender.check(stated.get(name, {}))
+    return {**contender.settings, **contender.settings_for(stated)}
 
 
 def make_plan(race: Race, cls: type[Workload]) -> Plan:

@@ -4,7 +4,7 @@ import pytest
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.plan import make_plan
+from adamomentum_lab.race.plan import base_settings, make_plan
 from adamomentum_lab.report.sentences import of_plan
 from tests.adamomentum_lab.races import race_of
 
@@ -57,3 +57,17 @@ def test_the_baseline_is_not_part_of_what_is_run():
     origin = find_workload("digits_mlp")
     ids = {race_of(origin, "adam", "adamomentum", baseline=b).id for b in ("adam", None)}
     assert ids == {race_of(origin, "adam", "adamomentum").id}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fiar": {}}, "there is no protocol 'fiar'"),
+        ({"fair": {"adm": {"lr": 1.0}}}, "there is no optimizer 'adm'"),
+        ({"fair": {"adam": {"momentum": 0.9}}}, "adam has no setting 'momentum'; it has lr, "),
+    ],
+)
+def test_settings_of_a_workload_with_a_wrong_name(settings, words):
+    mine = type("Mine", (find_workload("digits_mlp").load(),), {"settings": settings})
+    with pytest.raises(LabError, match=f"^{words}"):
+        base_settings("adam", mine, "fair")
