@@ -3,7 +3,8 @@
 On the build that recorded them, every number must be equal to the last digit. Processors round
 differently, and a few updates of a network amplify that: elsewhere the runs are repeated in
 float64, and their losses must agree to 1e-5. A change of the numbers is a decision: record them
-again with `python -m tests.test_golden_losses`, and say so under Numerics in the changelog.
+again with `python -m tests.test_golden_losses`, and say so under Numerics in the changelog. With
+names of runs it records these alone.
 """
 
 import json
@@ -110,6 +111,7 @@ def test_losses_are_what_they_were(name, tmp_path, monkeypatch):
     monkeypatch.chdir(FOLDER.parents[1])
     torch.set_num_threads(1)
     recorded = json.loads(FILE.read_text(encoding="utf-8"))
+    assert name in recorded["64-true"], f"record it: python -m tests.test_golden_losses '{name}'"
     if build() == recorded["build"]:
         assert measure(name, tmp_path, "32-true") == recorded["32-true"][name]
     else:
@@ -117,21 +119,26 @@ def test_losses_are_what_they_were(name, tmp_path, monkeypatch):
         assert found == pytest.approx(losses(recorded["64-true"][name]), rel=1e-5)
 
 
-def record():
-    """Write the losses anew."""
+def record(names):
+    """Write the losses of some runs anew, or of all."""
     import tempfile
 
     torch.set_num_threads(1)
+    known = json.loads(FILE.read_text(encoding="utf-8"))
+    if names and build() != known["build"]:
+        sys.exit("this build is not the recorded one: record all of them, or none.")
     parts = [f'"build": {json.dumps(build())}']
     for precision in ("32-true", "64-true"):
         lines = []
         for name in (*RUNS, "resumed", "halving"):
-            with tempfile.TemporaryDirectory() as folder:
-                epochs = measure(name, Path(folder), precision)
+            epochs = known[precision].get(name)
+            if not names or name in names:
+                with tempfile.TemporaryDirectory() as folder:
+                    epochs = measure(name, Path(folder), precision)
             lines.append(f"{json.dumps(name)}: {json.dumps(epochs)}")
         parts.append(f'"{precision}": {{\n' + ",\n".join(lines) + "\n}")
     FILE.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(record())
+    sys.exit(record(sys.argv[1:]))

@@ -300,7 +300,10 @@ def only_the_faulty_element_becomes_nan(case: Case) -> None:
             param.grad[1] = bad
             optimizer.step()
             other.step()
-        assert not param[1].isfinite()
+        assert not param[1].isfinite(), (
+            "a gradient that is not finite must make its parameter so; does the formula hide it, "
+            "as sign does?"
+        )
         kept = torch.tensor([True, False, True, True])
         torch.testing.assert_close(param[kept], clean[kept], rtol=0, atol=0)
 

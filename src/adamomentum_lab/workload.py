@@ -264,6 +264,17 @@ VALUES: Mapping[str, Check] = {
 }
 """For each attribute of a workload, what its value must be."""
 
+_SYNONYMS = {
+    "batch_size": "batch",
+    "num_epochs": "epochs",
+    "n_epochs": "epochs",
+    "scheduler": "schedule",
+    "lr_schedule": "schedule",
+    "grad_clip": "clip",
+    "max_grad_norm": "clip",
+}
+"""What other libraries call attributes. Left alone, they would be ignored without a word."""
+
 _MOVED = (
     "is not used any more: return a Source from data(), or write source(self, split, training), "
     "which returns one"
@@ -281,6 +292,9 @@ def check(cls: type[Workload], file: Path) -> None:
     for moved in ("batches", "updates"):
         if hasattr(cls, moved):
             raise fault(f".{moved}", _MOVED)
+    for name, meant in _SYNONYMS.items():
+        if hasattr(cls, name) and getattr(cls, meant) == getattr(Workload, meant):
+            raise fault(f".{name}", f"is not used; the attribute is called {meant}")
     for name, (is_right, right) in VALUES.items():
         value = getattr(cls, name, None)
         computed = isinstance(value, (property, cached_property))

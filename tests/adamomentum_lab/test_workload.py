@@ -65,6 +65,7 @@ WRONG = {
         r"source\(self, split, training\)"
     ),
     "def updates(self, split): return 3": r"Problem\.updates in .* is not used any more",
+    "max_grad_norm = 1.0": r"max_grad_norm in .* is not used; the attribute is called clip\.$",
 }
 
 

@@ -12,6 +12,8 @@ from adamomentum_lab.training.feed import feed
 from adamomentum_lab.workload import check_splits
 
 NAMES = workload_names()
+FAST = {name for name in NAMES if find_workload(name).module.startswith("adamomentum_lab.")}
+FAST |= {"digits_dcgan"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,10 +30,7 @@ def test_its_class_says_what_it_is(name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[] if name.startswith("digits") else [pytest.mark.slow])
-        for name in NAMES
-    ],
+    [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in NAMES],
 )
 def test_its_batches_go_through_the_feed(name):
     """Shared and resumed, they are those of an undisturbed pass."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adamomentum_lab import commands
+from adamomentum_lab.engine.factory import ENGINES
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.events import Listener
@@ -54,7 +55,7 @@ def race(
     ] = False,
     scale: commands.ScaleOption = "mini",
     protocol: commands.ProtocolOption = "fair",
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    engine: Annotated[str, typer.Option(help=f"{' or '.join(ENGINES)}.")] = "local",
     address: Annotated[
         str | None,
         typer.Option(help="Of a Ray cluster, as 10.0.0.1:6379; without, Ray runs here."),
@@ -80,12 +81,12 @@ def race(
     were interrupted are continued.
     """
     from adamomentum_lab import catalog, contenders, rules
-    from adamomentum_lab.engine.factory import ENGINES, make_engine
+    from adamomentum_lab.engine.factory import make_engine
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.files import dumps
 
-    if engine == "local" and (address or cpus_per_run != 1.0 or gpus_per_run):
+    if engine != "ray" and (address or cpus_per_run != 1.0 or gpus_per_run):
         options = "--address, --cpus-per-run and --gpus-per-run"
         raise typer.BadParameter(f"{options} belong to --engine ray")
     commands.one_of("engine", engine, ENGINES)

@@ -37,8 +37,10 @@ class FormulaOptimizer(Optimizer):
     SETTINGS: ClassVar[Settings]
     START: ClassVar[Mapping[str, float]]
     _formula: Callable[..., tuple[Tensor, ...]]
-    """(g, t, group, *averages) -> what lr is multiplied with at step t (from 1), and the averages
-    after it. Everything is real and float32 or wider, and nothing is changed in place."""
+    """(g, t, group, *averages) -> the direction d of theta -= lr d at step t (from 1), then each
+    new average, in the order of START. Everything is real and float32 or wider, and nothing is
+    changed in place. A gradient that is not finite must show in the direction:
+    `divided(x, x.abs())` is a sign that does."""
 
     def __init__(self, params: ParamsT, *, maximize: bool = False, **settings: Value) -> None:
         if unknown := settings.keys() - self.SETTINGS.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,7 +82,27 @@ def execute(
     on_update: Callable[[Moment], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Do the run, or what is left of it."""
+    """Do the run, or what is left of it.
+
+    A process does one at a time: two would draw from the same random numbers.
+    """
+    if not _alone.acquire(blocking=False):
+        raise LabError("this process is training another run; a process can train one at a time.")
+    try:
+        return _execute(job, on_epoch, on_update, stopped)
+    finally:
+        _alone.release()
+
+
+_alone = threading.Lock()
+
+
+def _execute(
+    job: Job,
+    on_epoch: Callable[[EpochRecord, float], None],
+    on_update: Callable[[Moment], None],
+    stopped: Callable[[], bool],
+) -> Run:
     torch.set_num_threads(job.threads)
     keep_memory()
     fabric = _fabric(job)

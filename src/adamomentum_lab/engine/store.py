@@ -50,7 +50,10 @@ class Store:
             raise LabError(f"{folder} is a file; results need a folder.")
         with self._translate_errors():
             folder.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(folder / "runs.sqlite", timeout=60, isolation_level=None)
+            # One thread uses it, but the garbage collector of another may close it.
+            self._db = sqlite3.connect(
+                folder / "runs.sqlite", timeout=60, isolation_level=None, check_same_thread=False
+            )
             weakref.finalize(self, self._db.close)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")

@@ -17,6 +17,7 @@ from adamomentum_lab.rules import Scale, at_scale
 from adamomentum_lab.space import LOGARITHMIC, Settings, Space, ends
 
 if TYPE_CHECKING:
+    from adamomentum_lab.contender import Contender
     from adamomentum_lab.engine.store import Run, Store
     from adamomentum_lab.workload import Workload
 
@@ -178,10 +179,23 @@ def make_plan(race: Race, cls: type[Workload]) -> Plan:
         starts[name] = base_settings(name, cls, race.protocol)
         space = search.space_of(contenders.get(name), cls, race.tune)
         trials[name] = search.trials(starts[name], space, race.trials, race.search)
+        for settings in trials[name] or [starts[name]]:
+            _try_settings(contenders.get(name), settings, cls)
         spaces[name] = search.choices(space)
     epochs = at_scale(cls.epochs, race.scale)
     rungs = search.rungs(race.trials, epochs, race.halving)
     return Plan(race, starts, trials, spaces, rungs, epochs)
+
+
+def _try_settings(contender: Contender, settings: Settings, cls: type[Workload]) -> None:
+    """Refuse settings that the optimizer refuses, before anything is trained."""
+    from torch import nn, zeros
+
+    try:
+        contender.build([nn.Parameter(zeros(1, 1))], **settings)
+    except (TypeError, ValueError) as error:
+        where = f"spaces or settings of {cls.__name__}"
+        raise LabError(f"{contender.name} refuses what {where} give it: {error}") from error
 
 
 def find_stored_runs(plan: Plan, store: Store) -> list[Run]:

@@ -112,6 +112,8 @@ class Record:
     @classmethod
     def read(cls, file: Path | str) -> Record:
         """From a file."""
+        if not Path(file).exists():
+            raise LabError(f"there is no file {str(file)!r}; a race writes races/ID/race.json.")
         try:
             data = json.loads(Path(file).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:

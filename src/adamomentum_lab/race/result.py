@@ -46,9 +46,11 @@ class Result:
     """Of the folder that it was read from."""
 
     @classmethod
-    def read(cls, file: Path | str) -> Result:
-        """From `race.json`."""
-        return cls(Record.read(file), Path(file).resolve().parent.name)
+    def read(cls, place: Path | str) -> Result:
+        """From `race.json`, or from the folder of the race that has it."""
+        file = Path(place)
+        file = file / "race.json" if file.is_dir() else file
+        return cls(Record.read(file), file.resolve().parent.name)
 
     @property
     def race(self) -> Race:
@@ -111,6 +113,15 @@ class Result:
     def row(self, optimizer: str) -> Row | None:
         """The place of a contender, if it was raced."""
         return next((row for row in self.rows if row.optimizer == optimizer), None)
+
+    def score(self, run: RunRecord, split: str = "test") -> float | None:
+        """What counts of a run: the metric on a split at the epoch that is reported.
+
+        None if the run diverged or failed, or if the epoch has no score of the split.
+        """
+        scores = reported_epoch(run, self.workload).get(split, {})
+        found: float | None = scores.get(self.workload.metric)
+        return found
 
     def _staged(self, stage: str) -> list[RunRecord]:
         return [run for run in self.runs if run.stage == stage]

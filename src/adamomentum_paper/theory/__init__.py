@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adamomentum_lab.catalog import modules
 from adamomentum_lab.errors import LabError, unknown
+from adamomentum_lab.words import count_noun
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Figure
@@ -75,7 +76,7 @@ def summary(findings: list[Finding]) -> str:
     """How many of the statements hold."""
     said = {"holds": "hold", "holds only when": "only under conditions", "does not hold": "do not"}
     counts = {text: sum(f.word == word for f in findings) for word, text in said.items()}
-    return f"of {len(findings)} statements " + ", ".join(
+    return f"of {count_noun(len(findings), 'statement')} " + ", ".join(
         f"{n} {text}" for text, n in counts.items() if n
     )
 
@@ -101,4 +102,8 @@ _ORDER = (
 def _claims() -> dict[str, TheoryClaim]:
     found = modules(__name__)
     order = (*_ORDER, *(name for name in found if name not in _ORDER))
-    return {name: importlib.import_module(found[name]).CLAIM for name in order}
+    claims = {name: importlib.import_module(found[name]).CLAIM for name in order}
+    for name, claim in claims.items():
+        if claim.name != name:
+            raise LabError(f"CLAIM of {found[name]} is called {claim.name!r}, not {name!r}.")
+    return claims

@@ -71,3 +71,12 @@ def test_settings_of_a_workload_with_a_wrong_name(settings, words):
     mine = type("Mine", (find_workload("digits_mlp").load(),), {"settings": settings})
     with pytest.raises(LabError, match=f"^{words}"):
         base_settings("adam", mine, "fair")
+
+
+@pytest.mark.parametrize("values", [(0.1, -0.1), ("fast", "slow")])
+def test_values_that_an_optimizer_refuses_are_told_before_the_race(values):
+    own = {"spaces": {"*": {"lr": values}}}
+    mine = type("Mine", (find_workload("digits_mlp").load(),), own)
+    race = race_of(find_workload("digits_mlp"), "adam", "sgdm")
+    with pytest.raises(LabError, match=r"^adam refuses what spaces or settings of Mine give it: "):
+        make_plan(race, mine)

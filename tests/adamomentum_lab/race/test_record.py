@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from tests.adamomentum_lab.races import problem, raced
 
 names = st.text(min_size=1, max_size=8)
 numbers = st.floats(allow_nan=True, allow_infinity=True)
+RECORDS = Path(__file__).parents[3] / "results" / "races"
 plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
 
 
@@ -197,7 +199,7 @@ def test_a_newer_format_is_refused(number):
 
 def test_what_is_no_record_is_refused(tmp_path):
     file = tmp_path / "race.json"
-    with pytest.raises(LabError, match="cannot be read"):
+    with pytest.raises(LabError, match="there is no file"):
         Record.read(file)
     for content in ("", "{", "\x00", "[" * 100_000):
         file.write_text(content)
@@ -222,3 +224,15 @@ def test_scores_that_are_no_numbers_are_none():
         {"epoch": 1, "test": {"a": None, "b": 1.0}},
         {"epoch": 2, "test": {"a": None}},
     )
+
+
+def test_a_result_is_read_from_the_folder_of_its_race_and_has_the_score_of_a_run():
+    result = Result.read(RECORDS / "digits_mlp-mini-fair")
+    assert result == Result.read(RECORDS / "digits_mlp-mini-fair" / "race.json")
+    for row in result.rows:
+        assert [result.score(run) for run in result.finals[row.optimizer]] == list(row.values)
+
+
+def test_a_record_that_is_not_there():
+    with pytest.raises(LabError, match=r"^there is no file 'nowhere'; a race writes races/ID/race"):
+        Result.read("nowhere")
