@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from adamomentum.torch import _foreach, _native, _single, _triton
-from adamomentum.torch._scalars import Table, in_graph
-from adamomentum.torch._slots import SlotWork
+from adamomentum.torch._scalars import Table
 from adamomentum.torch._state import Group, Slot, States
 
 
@@ -50,6 +49,9 @@ class Backend(Protocol):
         is listed twice is to be updated twice, one after the other.
         """
 
+    def claim_slots(self, slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
+        """The same for tensors that no torch optimizer holds: those of Keras."""
+
     def run(self, work: Any, scalars: Table) -> None:
         """Update the tensors of the work in place, and count their steps up by 1."""
 
@@ -62,13 +64,11 @@ def update_slots(slots: list[Slot], group: Group) -> None:
     """Take a step with tensors that no torch optimizer holds: those of Keras."""
     scalars = Table(group)
     with torch.no_grad():
-        if not in_graph(group):
-            work, slots = _native.claim_slots(slots, group)
-            if work is not None:
-                _native.run(work, scalars)
-        for backend, listed in ((_foreach, True), (_single, False)):
-            mine = [slot for slot in slots if _foreach.supports(slot, group) == listed]
-            backend.run(SlotWork(mine, frozenset()), scalars)
+        for backend in BACKENDS:
+            if slots and backend.wants(group):
+                work, slots = backend.claim_slots(slots, group)
+                if work is not None:
+                    backend.run(work, scalars)
 
 
 def fused_unavailable(device: torch.device) -> str:

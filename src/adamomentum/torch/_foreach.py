@@ -13,7 +13,7 @@ from torch.optim.optimizer import _foreach_supported_types
 
 from adamomentum.torch._rounding import Stream
 from adamomentum.torch._scalars import Scalars, Table, in_graph
-from adamomentum.torch._slots import SlotWork, claim_slots
+from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._state import CODECS, HALF, PLAIN, Group, Slot, States, param_codec
 
 NAME, FUSED, VALIDATES = "foreach", False, False
@@ -31,7 +31,12 @@ def wants(group: Group) -> bool:
 
 def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
     """The parameters for which lists are exact; the others are left to the single backend."""
-    return claim_slots(params, states, group, supports)
+    return claim_params(params, states, group, supports)
+
+
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+    """The same for slots."""
+    return claim_supported(slots, group, supports)
 
 
 def supports(slot: Slot, group: Group) -> bool:

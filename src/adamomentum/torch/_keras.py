@@ -21,6 +21,8 @@ def update(rows: list[Row], t: Tensor, lr: Any, options: Group) -> None:
         "lr": torch.as_tensor(lr, device=t.device) if capturable else float(lr),
         "decoupled_weight_decay": True,
         "maximize": False,
+        "foreach": None,
+        "fused": None,
         "differentiable": False,
         "capturable": capturable,
         "stochastic_rounding": False,

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from adamomentum.torch._scalars import Table
+from adamomentum.torch._scalars import Table, in_graph
 from adamomentum.torch._slots import fused_allowed as wants
 from adamomentum.torch._state import Group, Slot, States, slot_of
 
-__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "run", "unavailable", "wants"]
+__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
 
 NAME, FUSED, VALIDATES = "fused (CPU)", True, True
 # Of what this file and the extension say to each other; _cpu.c has the same number.
@@ -101,8 +101,8 @@ def _add(plan: Any, slot: Slot, stochastic: bool) -> bool:
 
 
 def claim_slots(slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
-    """The same for slots: tensors that no torch optimizer holds."""
-    if _cpu is None:
+    """The same for slots, unless their step number must stay a tensor."""
+    if _cpu is None or in_graph(group):
         return None, slots
     plan = _cpu.plan()
     taken: list[Tensor] = []

@@ -1,8 +1,17 @@
 """The scalars of a step, computed once for every distinct step number of a group.
 
-With them a step is m = beta1 m + weight1 g, v = beta2 v + weight2 (k m)^2 + eps and
-param = kept param + (a m + b g) / (sqrt(v) scale + shift), where rectify adds eps to sqrt(v), and
-g = factor grad + coupled param.
+With them a step is
+
+    g     = factor grad + coupled param
+    m     = beta1 m + weight1 g
+    v     = beta2 v + weight2 (k m)^2 + eps
+    v_max = max(v_max, v)                    only with amsgrad
+    root  = sqrt(v), or 1 where v is 0       with amsgrad, of v_max
+    root  = min(root + eps, largest float)   only with rectify
+    param = kept param + (a m + b g) / (scale root + shift)
+
+m, v and v_max are stored. v is 0 if eps is 0 and the gradient always was: 0 / 0 would be NaN. The
+minimum is there because v may overflow while scale is 0: inf * 0 would be NaN.
 """
 
 from __future__ import annotations

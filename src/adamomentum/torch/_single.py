@@ -8,7 +8,7 @@ from torch import Tensor
 from adamomentum import rule
 from adamomentum.torch._rounding import Stream
 from adamomentum.torch._scalars import Table
-from adamomentum.torch._slots import SlotWork, claim_slots
+from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._state import CODECS, Group, Slot, States, param_codec
 
 NAME, FUSED, VALIDATES = "single", False, False
@@ -26,7 +26,12 @@ def wants(group: Group) -> bool:
 
 def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
     """Everything."""
-    return claim_slots(params, states, group, lambda *_: True, twice=True)
+    return claim_params(params, states, group, lambda *_: True, twice=True)
+
+
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+    """Everything."""
+    return claim_supported(slots, group, lambda *_: True)
 
 
 def run(work: SlotWork, scalars: Table) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,24 +19,40 @@ class SlotWork(NamedTuple):
     steps: frozenset[float]
 
 
-def claim_slots(
+def claim_params(
     params: list[Tensor],
     states: States,
     group: Group,
     supports: Callable[[Slot, Group], bool],
     twice: bool = False,
 ) -> tuple[SlotWork, list[Tensor]]:
-    """Claim the parameters whose slots are supported; with `twice` also those listed repeatedly."""
-    listed = Counter(map(id, params)) if not torch.compiler.is_compiling() else {}
+    """Claim the parameters whose slots are supported; without `twice`, none if one is repeated."""
+    if not twice and len(set(params)) < len(params):
+        return SlotWork([], frozenset()), params
     slots, rest = [], []
     for param in params:
         slot = slot_of(param, states[param], group)
-        if (twice or listed.get(id(param), 1) == 1) and supports(slot, group):
+        if supports(slot, group):
             slots.append(slot)
         else:
             rest.append(param)
+    return _work(slots, group), rest
+
+
+def claim_supported(
+    slots: list[Slot], group: Group, supports: Callable[[Slot, Group], bool]
+) -> tuple[SlotWork, list[Slot]]:
+    """Claim the slots that are supported."""
+    mine: list[Slot] = []
+    rest: list[Slot] = []
+    for slot in slots:
+        (mine if supports(slot, group) else rest).append(slot)
+    return _work(mine, group), rest
+
+
+def _work(slots: list[Slot], group: Group) -> SlotWork:
     steps = () if in_graph(group) else (float(slot.t) + 1 for slot in slots)
-    return SlotWork(slots, frozenset(steps)), rest
+    return SlotWork(slots, frozenset(steps))
 
 
 def fused_allowed(group: Group) -> bool:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from adamomentum.torch._scalars import Table, in_graph
-from adamomentum.torch._slots import SlotWork, claim_slots
+from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._slots import fused_allowed as wants
 from adamomentum.torch._state import Group, Slot, States
 
-__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "run", "unavailable", "wants"]
+__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
 
 NAME, FUSED, VALIDATES = "fused (Triton)", True, False
 GPUS = ("cuda", "xpu")  # ROCm calls itself cuda
@@ -42,8 +42,15 @@ def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list
     here = [param for param in params if unavailable(param.device) == ""]
     if not here:
         return None, params
-    work, rest = claim_slots(here, states, group, supports)
+    work, rest = claim_params(here, states, group, supports)
     return work, [param for param in params if unavailable(param.device) != ""] + rest
+
+
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+    """The same for slots."""
+    return claim_supported(
+        slots, group, lambda slot, _: unavailable(slot.param.device) == "" and supports(slot, group)
+    )
 
 
 def supports(slot: Slot, group: Group) -> bool:

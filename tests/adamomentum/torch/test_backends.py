@@ -8,6 +8,7 @@ has the rest: all options for many steps.
 import functools
 import itertools
 import operator
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import torch
 from numpy.testing import assert_allclose as close
 
 from adamomentum import AdaMomentum
-from adamomentum.torch import _native, _triton
+from adamomentum.torch import _backends, _foreach, _native, _single, _triton
 from tests.adamomentum.pairs import all_pairs
 from tests.oracle import Oracle
 
@@ -28,13 +29,21 @@ TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 # One step, in units in the last place: rounded once, to nearest.
 HALF_TOLERANCE = {torch.bfloat16: 0.501, torch.float16: 0.501}
 
+
+class Selected(NamedTuple):
+    """A backend, and the options that select it."""
+
+    module: _backends.Backend
+    options: dict[str, bool]
+
+
 BACKENDS = {
-    "triton": {},
-    "fused": {"fused": True},
-    "single": {"foreach": False},
-    "foreach": {"foreach": True},
-    "single-capturable": {"foreach": False, "capturable": True},
-    "foreach-capturable": {"foreach": True, "capturable": True},
+    "triton": Selected(_triton, {}),
+    "fused": Selected(_native, {"fused": True}),
+    "single": Selected(_single, {"foreach": False}),
+    "foreach": Selected(_foreach, {"foreach": True}),
+    "single-capturable": Selected(_single, {"foreach": False, "capturable": True}),
+    "foreach-capturable": Selected(_foreach, {"foreach": True, "capturable": True}),
 }
 CHOICES = [
     [{}, {"amsgrad": True}, {"rectify": True}],
@@ -118,10 +127,10 @@ def grid(dtypes, few, many):
 
 @pytest.fixture
 def backend(request, monkeypatch):
-    """The options that select a backend; Triton's takes CPU tensors in its interpreter."""
+    """The row of a backend; Triton's takes CPU tensors in its interpreter."""
     if request.param == "triton":
         use_triton(monkeypatch)
-    return request.param
+    return BACKENDS[request.param]
 
 
 def use_triton(monkeypatch):
@@ -130,12 +139,71 @@ def use_triton(monkeypatch):
     monkeypatch.setattr(_native, "_cpu", None)
 
 
+every_backend = pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=SLOW if name == "triton" else []) for name in BACKENDS],
+    indirect=True,
+)
+
+
+def test_every_backend_is_tested():
+    assert {selected.module for selected in BACKENDS.values()} == set(_backends.BACKENDS)
+
+
+@every_backend
+def test_is_given_work(backend, monkeypatch):
+    """Otherwise the tests below would hold another backend against the oracle."""
+    run, changes = backend.module.run, []
+
+    def watch(work, scalars):
+        before = [param.detach().clone() for param in params]
+        run(work, scalars)
+        changes.append(not all(map(torch.equal, before, params)))
+
+    monkeypatch.setattr(backend.module, "run", watch)
+    for *row, dtype in itertools.product(*CHOICES, [*TOLERANCE, *HALF_TOLERANCE]):
+        params = [torch.nn.Parameter(torch.ones(3, dtype=dtype))]
+        options = functools.reduce(operator.or_, row, backend.options)
+        optimizer = AdaMomentum(params, lr=0.1, **options)
+        params[0].grad = torch.ones(3, dtype=dtype)
+        optimizer.step()
+        if any(changes):
+            return
+    pytest.fail(f"{backend.module.__name__} updates nothing, whatever the options and the dtype")
+
+
+@every_backend
+@pytest.mark.parametrize("dtype", [*TOLERANCE, *HALF_TOLERANCE], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"amsgrad": True}, {"rectify": True}, {"nesterov": True}], ids=name_of
+)
+def test_without_eps_a_second_moment_of_zero_divides_as_one(options, backend, dtype):
+    tiny = torch.finfo(torch.promote_types(dtype, torch.float32)).tiny  # its square is 0
+    param = torch.nn.Parameter(torch.ones(3, dtype=dtype))
+    optimizer = AdaMomentum([param], lr=0.1, eps=0.0, **options, **backend.options)
+    for _ in range(7):  # rectification starts at step 6
+        param.grad = torch.tensor([0.0, tiny, 1.0], dtype=dtype)
+        optimizer.step()
+    assert param[:2].tolist() == [1, 1]
+    assert param[2] < 0.9
+
+
+@every_backend
+@pytest.mark.filterwarnings("ignore:.* encountered:RuntimeWarning")  # of Triton's NumPy
+def test_rectify_with_overflowing_squares(backend):
+    param = torch.nn.Parameter(torch.zeros(2))
+    optimizer = AdaMomentum([param], rectify=True, lr=1e-30, **backend.options)
+    param.grad = torch.tensor([1e25, 1.0])
+    optimizer.step()
+    assert param.isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("options", "backend", "dtype", "steps"), grid(TOLERANCE, *STEPS), indirect=["backend"]
 )
 def test_agrees_with_the_oracle(options, backend, dtype, steps):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
-    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
+    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **backend.options)
     for _ in walk_of(params, optimizer, steps):
         pass
     tolerance = TOLERANCE[dtype]
@@ -153,7 +221,7 @@ def test_agrees_with_the_oracle(options, backend, dtype, steps):
 )
 def test_half_precision_rounds_each_step_once(options, backend, dtype, steps):
     params = [torch.nn.Parameter(torch.as_tensor(start).to(dtype)) for start in starts()]
-    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **BACKENDS[backend])
+    optimizer = AdaMomentum(params, lr=LR, weight_decay=DECAY, **options, **backend.options)
     oracles = [Oracle(start, lr=LR, weight_decay=DECAY, **options) for start in starts()]
     before = [param.detach().double().numpy() for param in params]
     for step in walk_of(params, optimizer, steps):

@@ -1,9 +1,12 @@
 """A step with tensors that no torch optimizer holds, as Keras takes it."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from adamomentum import AdaMomentum
+from adamomentum.torch import _backends
 from adamomentum.torch._backends import update_slots
 from adamomentum.torch._state import Slot
 from adamomentum_lab.contract import gradient, parameter
@@ -38,3 +41,20 @@ def test_slots_are_updated_as_parameters_are(options, capturable):
         update_slots(slots, group)
     for (param, *_), expected in zip(rows, params, strict=True):
         torch.testing.assert_close(param, expected.detach())
+
+
+def test_slots_are_offered_to_every_backend_in_order(monkeypatch):
+    taken = []
+    first = SimpleNamespace(
+        wants=lambda _: True,
+        claim_slots=lambda slots, _: (slots[:1], slots[1:]),
+        run=lambda work, _: taken.extend(work),
+    )
+    monkeypatch.setattr(_backends, "BACKENDS", (first, *_backends.BACKENDS))
+    slots = [
+        Slot(torch.ones(2), torch.ones(2), torch.zeros(2), torch.zeros(2), None, torch.tensor(0.0))
+        for _ in range(2)
+    ]
+    update_slots(slots, AdaMomentum([parameter(1)]).defaults)
+    assert [slot is slots[0] for slot in taken] == [True]
+    assert [float(slot.t) for slot in slots] == [0, 1]
