@@ -43,7 +43,7 @@ class Backend(Protocol):
         """Whether the options of the group allow it."""
 
     def claim(self, params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
-        """The work on those parameters for which `run` is exact, and the other parameters.
+        """The work on those parameters for which `run` is exact, or None, and the others.
 
         Every parameter has a gradient and a complete state; nothing is changed. A parameter that
         is listed twice is to be updated twice, one after the other.

@@ -29,12 +29,14 @@ def wants(group: Group) -> bool:
     return group["foreach"] is not False and not group["fused"] and not group["differentiable"]
 
 
-def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
+def claim(
+    params: list[Tensor], states: States, group: Group
+) -> tuple[SlotWork | None, list[Tensor]]:
     """The parameters for which lists are exact; the others are left to the single backend."""
     return claim_params(params, states, group, supports)
 
 
-def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
     """The same for slots."""
     return claim_supported(slots, group, supports)
 

@@ -24,12 +24,14 @@ def wants(group: Group) -> bool:
     return not group["fused"]
 
 
-def claim(params: list[Tensor], states: States, group: Group) -> tuple[SlotWork, list[Tensor]]:
+def claim(
+    params: list[Tensor], states: States, group: Group
+) -> tuple[SlotWork | None, list[Tensor]]:
     """Everything."""
     return claim_params(params, states, group, lambda *_: True, twice=True)
 
 
-def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
     """Everything."""
     return claim_supported(slots, group, lambda *_: True)
 

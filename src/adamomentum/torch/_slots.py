@@ -25,10 +25,10 @@ def claim_params(
     group: Group,
     supports: Callable[[Slot, Group], bool],
     twice: bool = False,
-) -> tuple[SlotWork, list[Tensor]]:
+) -> tuple[SlotWork | None, list[Tensor]]:
     """Claim the parameters whose slots are supported; without `twice`, none if one is repeated."""
     if not twice and len(set(params)) < len(params):
-        return SlotWork([], frozenset()), params
+        return None, params
     slots, rest = [], []
     for param in params:
         slot = slot_of(param, states[param], group)
@@ -41,7 +41,7 @@ def claim_params(
 
 def claim_supported(
     slots: list[Slot], group: Group, supports: Callable[[Slot, Group], bool]
-) -> tuple[SlotWork, list[Slot]]:
+) -> tuple[SlotWork | None, list[Slot]]:
     """Claim the slots that are supported."""
     mine: list[Slot] = []
     rest: list[Slot] = []
@@ -50,7 +50,9 @@ def claim_supported(
     return _work(mine, group), rest
 
 
-def _work(slots: list[Slot], group: Group) -> SlotWork:
+def _work(slots: list[Slot], group: Group) -> SlotWork | None:
+    if not slots:
+        return None
     steps = () if in_graph(group) else (float(slot.t) + 1 for slot in slots)
     return SlotWork(slots, frozenset(steps))
 

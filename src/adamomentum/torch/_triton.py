@@ -46,7 +46,7 @@ def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list
     return work, [param for param in params if unavailable(param.device) != ""] + rest
 
 
-def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork, list[Slot]]:
+def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
     """The same for slots."""
     return claim_supported(
         slots, group, lambda slot, _: unavailable(slot.param.device) == "" and supports(slot, group)

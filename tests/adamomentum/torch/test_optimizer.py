@@ -229,7 +229,9 @@ class Calls:
 
     def counting(self, name, run):
         def counted(work, scalars):
-            self.counts[name] += len(work.params if name == "fused" else work.slots)
+            size = len(work.params if name == "fused" else work.slots)
+            assert size, "a backend without work is not run"
+            self.counts[name] += size
             run(work, scalars)
 
         return counted
