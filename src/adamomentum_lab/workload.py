@@ -225,6 +225,14 @@ def _are_spaces(value: object) -> bool:
     )
 
 
+def _are_settings(value: object) -> bool:
+    """By protocol, optimizer and name."""
+    return isinstance(value, Mapping) and all(
+        isinstance(stated, Mapping) and all(isinstance(own, Mapping) for own in stated.values())
+        for stated in value.values()
+    )
+
+
 Check = tuple[Callable[[Any], bool], str]
 _COUNT: Check = (_is_count, "a whole number from 1 on")
 _LENGTH: Check = (
@@ -254,6 +262,11 @@ VALUES: Mapping[str, Check] = {
         lambda value: value is None or (_is_number(value) and value > 0),
         "a number above 0, or None for no clipping",
     ),
+    "settings": (
+        _are_settings,
+        "settings by protocol and optimizer, as {'fair': {'sgdm': {'lr': 1.0}}}",
+    ),
+    "grid": (lambda value: value is None or isinstance(value, str), "the name of a grid, or None"),
     "spaces": (_are_spaces, "values by optimizer and setting, as {'*': {'lr': (0.1, 0.01)}}"),
     "rules": (
         lambda value: (

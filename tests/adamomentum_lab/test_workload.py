@@ -65,6 +65,8 @@ WRONG = {
         r"source\(self, split, training\)"
     ),
     "def updates(self, split): return 3": r"Problem\.updates in .* is not used any more",
+    "settings = {'fair': 3}": r"settings in .* is \{'fair': 3\}; it must be settings by protocol",
+    "grid = 3": r"grid in .* is 3; it must be the name of a grid, or None",
     "max_grad_norm = 1.0": r"max_grad_norm in .* is not used; the attribute is called clip\.$",
 }
 

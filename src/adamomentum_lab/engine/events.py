@@ -6,6 +6,7 @@ in the order of events, so it should be quick.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -116,8 +117,10 @@ def broadcast(listeners: Iterable[Listener], say: Callable[[str], None]) -> List
                 listener(event)
             except Exception as error:
                 active.remove(listener)
-                name = getattr(listener, "__qualname__", repr(listener))
-                why = f"{type(error).__name__}: {error}"
+                name = getattr(listener, "__qualname__", type(listener).__qualname__)
+                why = type(error).__name__
+                with contextlib.suppress(Exception):  # a text of the user's making
+                    why += f": {error}"
                 say(f"The listener {name} failed ({why}); the race goes on without it.")
 
     return emit

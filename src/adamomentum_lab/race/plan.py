@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from adamomentum_lab import contenders
 from adamomentum_lab.engine.spec import Spec
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.race import search
 from adamomentum_lab.race.search import Rung, Search
 from adamomentum_lab.rules import Scale, at_scale
@@ -174,6 +174,9 @@ def base_settings(name: str, workload: type[Workload], protocol: str) -> Setting
 def make_plan(race: Race, cls: type[Workload]) -> Plan:
     """What the race will spend, and on what."""
     contenders.check_names(name for name in cls.spaces if name != "*")
+    known = {key for name in contenders.names() for key in contenders.get(name).settings}
+    if strange := [key for key in cls.spaces.get("*", {}) if key not in known]:
+        raise LabError(f"spaces of {cls.__name__}: {unknown('setting', strange[0], sorted(known))}")
     starts, trials, spaces = {}, {}, {}
     for name in race.optimizers:
         starts[name] = base_settings(name, cls, race.protocol)

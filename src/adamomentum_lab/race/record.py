@@ -7,7 +7,6 @@ records too.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.race.search import Rung
-from adamomentum_lab.race.typed_json import FaultError, Json, decode, encode, get
+from adamomentum_lab.race.typed_json import FaultError, Json, decode, encode, get, is_finite
 from adamomentum_lab.race.upgrade import upgrade
 from adamomentum_lab.rules import Selection
 from adamomentum_lab.selection import EpochRecord
@@ -27,7 +26,6 @@ from adamomentum_lab.space import Settings, Space
 
 FORMAT = 2
 """Of the files that are written. A change of the meaning of a key is a new one."""
-
 Status = Literal["done", "diverged", "failed", "stopped"]
 
 
@@ -126,7 +124,9 @@ class Record:
         """From what `as_json` gave, or an older version of it. Other keys are ignored."""
         try:
             number = data.get("format", 1) if isinstance(data, dict) else 1
-            if not isinstance(number, int) or number > FORMAT:
+            if type(number) is not int or number < 1:
+                raise FaultError(f"format is {number!r:.60}, not a whole number from 1 on")
+            if number > FORMAT:
                 newer = f"{source} has the format {number!r}, and this version reads up to {FORMAT}"
                 raise LabError(f"{newer}; a newer adamomentum reads it.")
             whole = upgrade(data) if number < 2 else data
@@ -171,17 +171,43 @@ def _with_specs(whole: Json, shared: dict[str, Json]) -> Json:
 def _check_race(record: Record) -> None:
     """That every contender has all its final runs, with the settings of one of its trials."""
     race = record.spec
+    if not race.optimizers or len(set(race.optimizers)) < len(race.optimizers):
+        raise FaultError(f"spec.optimizers are {race.optimizers!r:.60}, not different names")
+    if race.seeds < 1:
+        raise FaultError(f"spec.seeds is {race.seeds}, not 1 or more")
+    for i, run in enumerate(record.runs):
+        _check_run(run, race, f"runs[{i}]")
     for name in race.optimizers:
         mine = [run for run in record.runs if run.spec.optimizer == name]
         finals = [run.spec.settings for run in mine if run.stage == "final"]
-        if len(finals) != race.seeds:
-            raise FaultError(f"{name} has {len(finals)} final runs, not {race.seeds}")
+        seeds = {run.spec.seed for run in mine if run.stage == "final"}
+        if len(finals) != race.seeds or len(seeds) != race.seeds:
+            what = f"{len(finals)} final runs of {len(seeds)} seeds"
+            raise FaultError(f"{name} has {what}, not {race.seeds} of as many")
         tried = [run.spec.settings for run in mine if run.stage == "tuning"]
         if race.trials and not set(finals) <= set(tried):
             raise FaultError(f"the settings of the final runs of {name} are those of no trial")
     for i, run in enumerate(record.runs):
         for j, epoch in enumerate(run.epochs):
             _check_epoch(epoch, record.workload, f"runs[{i}].epochs[{j}]")
+
+
+def _check_run(run: RunRecord, race: Race, place: str) -> None:
+    """That it is a run of the race, with settings that can be compared."""
+    spec = run.spec
+    if spec.optimizer not in race.optimizers:
+        raise FaultError(f"{place}.spec.optimizer is {spec.optimizer!r:.60}, which was not raced")
+    if (spec.workload, spec.scale, spec.protocol) != (race.workload, race.scale, race.protocol):
+        raise FaultError(f"{place} is a run of another race")
+    if type(spec.seed) is not int:
+        raise FaultError(f"{place}.spec.seed is {spec.seed!r:.60}, not a whole number")
+    for name, value in spec.settings:
+        if not all(map(_is_value, value if isinstance(value, tuple) else (value,))):
+            raise FaultError(f"{place}.spec.settings.{name} is {value!r:.60}, not a setting")
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, (str, bool)) or value is None or _is_score(value)
 
 
 def _check_epoch(epoch: EpochRecord, workload: WorkloadFacts, place: str) -> None:
@@ -199,4 +225,4 @@ def _check_epoch(epoch: EpochRecord, workload: WorkloadFacts, place: str) -> Non
 
 
 def _is_score(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
+    return value is None or (not isinstance(value, bool) and is_finite(value))

@@ -116,7 +116,7 @@ def _other_values(name: str, contender: Contender, own: Space) -> tuple[Value, .
 def choices(space: Space) -> Space:
     """What is searched of a space: the settings with two values or more, in the one order."""
     order = [*TUNABLE, *(name for name in space if name not in TUNABLE)]
-    return {name: space[name] for name in order if len(space.get(name, ())) > 1}
+    return {name: space[name] for name in order if len(set(space.get(name, ()))) > 1}
 
 
 def trials(base: Settings, space: Space, count: int, search: Search = "grid") -> list[Settings]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import math
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -86,9 +86,12 @@ def _plain(hint: Any) -> Decoder:
     def fits(value: Any) -> bool:
         return isinstance(value, kind) and isinstance(value, bool) == (hint is bool)
 
-    return _checked(
-        lambda value: fits(value) and (hint is not float or math.isfinite(value)), words
-    )
+    return _checked(lambda value: fits(value) and (hint is not float or is_finite(value)), words)
+
+
+def is_finite(value: object) -> bool:
+    """Whether it is a number that a float can hold; JSON has whole numbers of any size."""
+    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
 
 
 def _checked(

@@ -74,8 +74,22 @@ def in_order(source: Source) -> Iterator[Any]:
     """All batches of a source in order, as an evaluation reads them."""
     plan = make_plan(source, None)
     if getattr(source, "workers", 0):
-        return _load(source, plan, range(len(plan)), CPU)
-    return map(source.load, plan)
+        yield from _load(source, plan, range(len(plan)), CPU)
+    else:
+        for examples in plan:
+            yield _load_one(source, examples)
+
+
+def _load_one(source: Source, examples: Any) -> Any:
+    """One batch. Nothing that a user's code does may pass for the end of the batches."""
+    try:
+        batch = source.load(examples)
+    except StopIteration as error:
+        raise RuntimeError("StopIteration while a batch was loaded") from error
+    if batch is None:
+        name = type(source).__name__
+        raise LabError(f"a batch of {name} is None; load() or collate must return a batch.")
+    return batch
 
 
 def _share(examples: Any, rank: int, world: int) -> Any:
@@ -93,7 +107,7 @@ def _load(
         return
     for seed, examples in zip(seeds, shares, strict=True):
         set_seed(device, seed)
-        yield source.load(examples)
+        yield _load_one(source, examples)
 
 
 class _UserFiles:
@@ -119,7 +133,7 @@ class _Loading(Dataset[Any]):
         seed, examples = item
         try:
             set_seed(CPU, seed)
-            return self.source.load(examples)
+            return _load_one(self.source, examples)
         # Raised in a worker, they would bring their tracebacks along.
         except LabError as error:
             return error

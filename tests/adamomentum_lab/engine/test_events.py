@@ -1,7 +1,7 @@
 """The stream of events, and who listens to it."""
 
 from adamomentum_lab.engine import driver
-from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded, RunUpdated
+from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded, RunUpdated, broadcast
 from adamomentum_lab.engine.inline import Inline
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.race.plan import make_plan
@@ -62,3 +62,19 @@ def test_a_run_in_this_process_tells_how_far_it_is(tmp_path, monkeypatch):
     assert [event.epoch for event in updates] == [i // 7 + i % 7 / 7 for i in range(28)]
     epochs = [i for i, event in enumerate(events) if isinstance(event, EpochEnded)]
     assert epochs == [8, 16, 24, 32]
+
+
+def test_an_error_without_words_does_not_end_the_race():
+    class MuteError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    def listener(_):
+        raise MuteError
+
+    said = []
+    emit = broadcast([listener], said.append)
+    emit(None)
+    emit(None)
+    (line,) = said
+    assert line.endswith("listener failed (MuteError); the race goes on without it.")

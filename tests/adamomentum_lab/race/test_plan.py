@@ -80,3 +80,12 @@ def test_values_that_an_optimizer_refuses_are_told_before_the_race(values):
     race = race_of(find_workload("digits_mlp"), "adam", "sgdm")
     with pytest.raises(LabError, match=r"^adam refuses what spaces or settings of Mine give it: "):
         make_plan(race, mine)
+
+
+def test_a_setting_that_no_optimizer_has_is_told():
+    mine = type("Mine", (find_workload("digits_mlp").load(),), {"spaces": {"*": {"lrr": (1.0,)}}})
+    race = race_of(find_workload("digits_mlp"), "adam", "sgdm")
+    with pytest.raises(
+        LabError, match=r"^spaces of Mine: there is no setting 'lrr' \(did you mean"
+    ):
+        make_plan(race, mine)

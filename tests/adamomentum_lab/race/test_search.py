@@ -316,3 +316,9 @@ def test_spaces_that_cannot_be_meant():
     race = Race("mine", "", ("adam",), 2, 1, "smoke", "fair")
     with pytest.raises(LabError, match=r"^there is no optimizer 'adm' \(did you mean 'adam'\?\)"):
         make_plan(race, with_spaces({"adm": {"lr": (0.1, 0.2)}}))
+
+
+def test_equal_values_are_one_point():
+    adam = contenders.get("adam")
+    tried = lab.trials(adam.settings, {"lr": (1e-3, 1e-3)}, 3, "random")
+    assert tried == [adam.settings]

@@ -67,3 +67,28 @@ def test_what_cannot_be_sent_is_told(noisy):
     source = Examples(noisy(3), 2, collate=lambda examples: examples, workers=1)
     with pytest.raises(LabError, match=r"Examples cannot be sent to worker processes .*lambda"):
         next(in_order(source))
+
+
+class Skipping(list):
+    """Ends an iteration in the middle, as a generator's next() does where it is not caught."""
+
+    def __getitem__(self, i):
+        return next(iter(())) if i == 5 else super().__getitem__(i)
+
+
+def read_all(source):
+    """A pass in training, and one in an evaluation."""
+    return (lambda: list(feed(source, 1, 0)), lambda: list(in_order(source)))
+
+
+def test_a_batch_of_none_is_not_the_end_of_the_epoch():
+    dataset = Examples([*range(8)], 2, collate=lambda rows: None if 4 in rows else rows)
+    for read in read_all(dataset):
+        with pytest.raises(LabError, match=r"^a batch of Examples is None; load\(\) or collate"):
+            read()
+
+
+def test_a_stop_in_users_code_is_not_the_end_of_the_batches():
+    for read in read_all(Examples(Skipping(range(8)), 2)):
+        with pytest.raises(RuntimeError, match="StopIteration while a batch was loaded"):
+            read()
