@@ -38,8 +38,8 @@ def contender(name):
         f"contender-{name}",
         found.optimizer,
         options,
-        starts_at_zero=name != "yogi",
-        has_momentum=name != "sign",
+        starts_at_zero=not any(getattr(found.optimizer, "START", {}).values()),
+        has_momentum=bool({"betas", "momentum"} & found.settings.keys()),
     )
 
 

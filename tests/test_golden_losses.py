@@ -125,17 +125,21 @@ def record(names):
 
     torch.set_num_threads(1)
     known = json.loads(FILE.read_text(encoding="utf-8"))
+    labels = (*RUNS, "resumed", "halving")
+    if strange := [name for name in names if name not in labels]:
+        sys.exit(f"there is no run {strange[0]!r}; there are {', '.join(labels)}.")
     if names and build() != known["build"]:
         sys.exit("this build is not the recorded one: record all of them, or none.")
     parts = [f'"build": {json.dumps(build())}']
     for precision in ("32-true", "64-true"):
         lines = []
-        for name in (*RUNS, "resumed", "halving"):
+        for name in labels:
             epochs = known[precision].get(name)
             if not names or name in names:
                 with tempfile.TemporaryDirectory() as folder:
                     epochs = measure(name, Path(folder), precision)
-            lines.append(f"{json.dumps(name)}: {json.dumps(epochs)}")
+            if epochs is not None:
+                lines.append(f"{json.dumps(name)}: {json.dumps(epochs)}")
         parts.append(f'"{precision}": {{\n' + ",\n".join(lines) + "\n}")
     FILE.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 

@@ -94,8 +94,12 @@ def missing_states(params: Iterable[Tensor], states: States, group: Group) -> St
     """For each parameter whose state lacks something, the complete state, with zeros."""
     keys = (M, V, V_MAX) if group["amsgrad"] else (M, V)
     complete = {}
+    # States mostly have the order of the parameters, which spares the hash of a tensor.
+    in_order = iter(states.items())
     for param in params:
-        state = states.get(param)
+        key, state = next(in_order, (None, None))
+        if key is not param:
+            state = states.get(param)
         if not state or M not in state or keys[-1] not in state:
             complete[param] = _complete(param, state or {}, keys, group)
     return complete

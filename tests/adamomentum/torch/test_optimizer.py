@@ -260,7 +260,7 @@ class Calls:
 def test_choice_of_backend(options, backend, monkeypatch):
     calls = Calls(monkeypatch)
     walked(steps=2, **options)
-    assert calls.counts == {"fused": 0, "foreach": 0, "single": 0, backend: 2}
+    assert {name: count for name, count in calls.counts.items() if count} == {backend: 2}
 
 
 class Subclass(torch.Tensor):
