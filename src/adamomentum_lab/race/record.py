@@ -181,9 +181,10 @@ def _check_race(record: Record) -> None:
         mine = [run for run in record.runs if run.spec.optimizer == name]
         finals = [run.spec.settings for run in mine if run.stage == "final"]
         seeds = {run.spec.seed for run in mine if run.stage == "final"}
-        if len(finals) != race.seeds or len(seeds) != race.seeds:
-            what = f"{len(finals)} final runs of {len(seeds)} seeds"
-            raise FaultError(f"{name} has {what}, not {race.seeds} of as many")
+        if len(finals) != race.seeds:
+            raise FaultError(f"{name} has {len(finals)} final runs, not {race.seeds}")
+        if len(seeds) != race.seeds:
+            raise FaultError(f"{name} has two final runs of one seed")
         tried = [run.spec.settings for run in mine if run.stage == "tuning"]
         if race.trials and not set(finals) <= set(tried):
             raise FaultError(f"the settings of the final runs of {name} are those of no trial")
