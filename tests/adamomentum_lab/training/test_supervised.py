@@ -12,7 +12,7 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.files import BusyError
+from adamomentum_lab.files import BusyError, locked
 from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.source import Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
@@ -246,12 +246,11 @@ def test_precisions(tmp_path, precision):
 
 def test_one_process_at_a_time(tmp_path):
     job = job_of(tmp_path)
-
-    def at_once(*_):
-        with pytest.raises(BusyError, match="another process is at work on the run in"):
-            execute(job)
-
-    execute(job, on_epoch=at_once)
+    with (
+        locked(job.folder / "lock", "held here"),
+        pytest.raises(BusyError, match="another process is at work on the run in"),
+    ):
+        execute(job)
     assert execute(job).status == "done"
 
 
