@@ -45,7 +45,13 @@ def supports(slot: Slot, group: Group) -> bool:
     """Whether `run` is exact for this slot."""
     if type(slot.param) not in _foreach_supported_types or CODECS[slot.m.dtype] is not PLAIN:
         return False
+    if slot.v.dtype != slot.m.dtype or (
+        slot.v_max is not None and slot.v_max.dtype != slot.m.dtype
+    ):
+        return False
     if any(isinstance(beta, Tensor) for beta in group["betas"]):
+        return False
+    if in_graph(group) and any(isinstance(group[key], Tensor) for key in ("eps", "weight_decay")):
         return False
     # In a graph, or summing in float32, the look-ahead would need a second list.
     if group["nesterov"] and (in_graph(group) or slot.param.dtype in HALF):
@@ -67,7 +73,7 @@ def run(work: SlotWork, scalars: Table) -> None:
 
 def _update_batch(slots: list[Slot], scalars: Table) -> None:
     params, grads, ms, vs, v_maxs, ts = map(list, zip(*slots, strict=True))
-    group, eps, kept = scalars.group, scalars.group["eps"], scalars.kept
+    group, eps, kept = scalars.group, scalars.eps, scalars.kept
     beta1, beta2 = group["betas"]
     factor, coupled = scalars.factor, scalars.coupled
     torch._foreach_add_(ts, 1)

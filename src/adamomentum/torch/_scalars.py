@@ -16,6 +16,7 @@ minimum is there because v may overflow while scale is 0: inf * 0 would be NaN.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -57,13 +58,34 @@ class Table:
 
     def __init__(self, group: Group, grad_scale: Tensor | None = None) -> None:
         self.group = group
+        sign = -1.0 if group["maximize"] else 1.0
         scale = 1.0 if grad_scale is None else float(grad_scale)
-        self.factor = (-1.0 if group["maximize"] else 1.0) / scale
-        decay, decoupled = group["weight_decay"], group["decoupled_weight_decay"]
-        self.coupled = 0.0 if decoupled else decay
-        self.decay = decay if decoupled else 0.0
+        self.factor = sign / scale if scale else sign * math.inf  # as tensors are divided
         self._rows: dict[float, Scalars] = {}
         self._rules: dict[float, rule.Scalars] = {}
+
+    @property
+    def coupled(self) -> Any:
+        """Weight decay that is added to the gradient."""
+        return 0.0 if self.group["decoupled_weight_decay"] else self._option("weight_decay")
+
+    @property
+    def decay(self) -> Any:
+        """Weight decay that shrinks the parameter."""
+        return self._option("weight_decay") if self.group["decoupled_weight_decay"] else 0.0
+
+    @property
+    def eps(self) -> Any:
+        """What the second moment gains at every step."""
+        return self._option("eps")
+
+    def _option(self, name: str) -> Any:
+        """An option as a number, or as a tensor where autograd or a graph is to follow it."""
+        value = self.group[name]
+        if not isinstance(value, Tensor):
+            return value
+        follow = self.group["differentiable"] or in_graph(self.group)
+        return _scalar(value) if follow else float(_scalar(value.detach()))
 
     @property
     def lr(self) -> float | Tensor:
@@ -79,12 +101,14 @@ class Table:
         """The scalars of step t, all of them floats."""
         row = self._rows.get(t)
         if row is None:
-            if not t >= 1:
+            if not 1 <= t < math.inf:
                 raise ValueError(
-                    f"'step' in the state of a parameter is {t - 1:g}; it must be at least 0."
+                    f"'step' in the state of a parameter is {t - 1:g}; it must be at least 0 "
+                    f"and finite."
                 )
             beta1, beta2 = map(float, self.group["betas"])
-            row = self._rows[t] = self._row(t, float(self.lr), beta1, beta2)
+            tensors = self._row(t, float(self.lr), beta1, beta2)
+            row = self._rows[t] = Scalars(*map(float, tensors))
         return row
 
     def of(self, ts: Sequence[Tensor]) -> list[Scalars]:
@@ -126,7 +150,7 @@ class Table:
     def _rule(self, t: Any, beta1: Any, beta2: Any) -> rule.Scalars:
         options = {key: self.group[key] for key in ("nesterov", "rectify", "debias_momentum")}
         found: rule.Scalars = rule.scalars(
-            t, beta1=beta1, beta2=beta2, eps=self.group["eps"], **options, xp=torch
+            t, beta1=beta1, beta2=beta2, eps=self.eps, **options, xp=torch
         )
         return found
 
@@ -142,5 +166,5 @@ def precise(t: Tensor) -> Tensor:
 
 
 def _scalar(x: float | Tensor) -> float | Tensor:
-    """A learning rate or beta that broadcasts to any shape."""
+    """An option that broadcasts to any shape."""
     return x.squeeze() if isinstance(x, Tensor) else x

@@ -45,11 +45,13 @@ def run(work: SlotWork, scalars: Table) -> None:
 
 
 def _update_one(slot: Slot, scalars: Table) -> None:
-    group, state = scalars.group, CODECS[slot.m.dtype]
-    wide = torch.promote_types(torch.promote_types(slot.param.dtype, slot.m.dtype), torch.float32)
+    group = scalars.group
+    wide = torch.float32
+    for tensor in (slot.param, slot.m, slot.v):
+        wide = torch.promote_types(wide, tensor.dtype)
 
-    param, m, v = slot.param.to(wide), state.decode(slot.m, wide), state.decode(slot.v, wide)
-    v_max = None if slot.v_max is None else state.decode(slot.v_max, wide)
+    param, m, v = slot.param.to(wide), _read(slot.m, wide), _read(slot.v, wide)
+    v_max = None if slot.v_max is None else _read(slot.v_max, wide)
     if group["differentiable"]:
         # Autograd keeps what the rule reads, and the writing below is in place.
         param, m, v = param.clone(), m.clone(), v.clone()
@@ -66,7 +68,16 @@ def _update_one(slot: Slot, scalars: Table) -> None:
     param = param - scalars.lr * direction
 
     param_codec(slot.param, group).encode(slot.param, param, slot.t, Stream.PARAM)
-    state.encode(slot.m, m, slot.t, Stream.M)
-    state.encode(slot.v, v, slot.t, Stream.V)
+    _write(slot.m, m, slot.t, Stream.M)
+    _write(slot.v, v, slot.t, Stream.V)
     if slot.v_max is not None:
-        state.encode(slot.v_max, v_max, slot.t, Stream.V_MAX)
+        _write(slot.v_max, v_max, slot.t, Stream.V_MAX)
+
+
+# Each moment by its own dtype: a checkpoint may hold different ones.
+def _read(stored: Tensor, wide: torch.dtype) -> Tensor:
+    return CODECS[stored.dtype].decode(stored, wide)
+
+
+def _write(stored: Tensor, value: Tensor, t: Tensor, stream: Stream) -> None:
+    CODECS[stored.dtype].encode(stored, value, t, stream)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -66,11 +66,10 @@ class Slot(NamedTuple):
         """Complex tensors as pairs of reals that share their memory."""
         if not self.param.is_complex():
             return self
-        real = torch.view_as_real
-        v_max = None if self.v_max is None else real(self.v_max)
         # A gradient, unlike a parameter, may be a lazy conjugate, which has no such view.
-        grad = real(self.grad.resolve_conj())
-        return Slot(real(self.param), grad, real(self.m), real(self.v), v_max, self.t)
+        tensors = (self.param, self.grad.resolve_conj(), self.m, self.v, self.v_max)
+        param, grad, m, v, v_max = map(_as_real, tensors)
+        return Slot(param, grad, m, v, v_max, self.t)
 
     def local(self) -> Slot:
         """This process's part of DTensors that are laid out alike: the step is elementwise."""
@@ -82,11 +81,16 @@ class Slot(NamedTuple):
         return Slot(param, grad, m, v, v_max[0] if v_max else None, self.t)
 
 
+def _as_real(x: Any) -> Any:
+    return torch.view_as_real(x) if isinstance(x, Tensor) and x.is_complex() else x
+
+
 def slot_of(param: Tensor, state: Mapping[str, Tensor], group: Group) -> Slot:
     """The tensors of a parameter that has a gradient and a state."""
     grad: Any = param.grad
-    v_max = state[V_MAX] if group["amsgrad"] else None
-    slot = Slot(param, grad, state[M], state[V], v_max, state["step"]).as_real()
+    # What is not there is refused by `check_grad`, which knows the parameter's name.
+    m, v, t = (cast(Tensor, state.get(key)) for key in (M, V, "step"))
+    slot = Slot(param, grad, m, v, state.get(V_MAX) if group["amsgrad"] else None, t).as_real()
     return slot if group["differentiable"] else slot.local()
 
 
@@ -110,15 +114,26 @@ def _complete(
 ) -> dict[str, Tensor]:
     complete = dict(state)
     if not complete:
-        device = param.device if group["capturable"] else "cpu"
-        # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
-        complete["step"] = torch.tensor(0.0, dtype=torch.float32, device=device)
+        complete["step"] = new_step(param, group)
     for key in keys:
         if key not in complete:
             complete[key] = torch.zeros_like(
                 param, dtype=state_dtype(param, group), memory_format=torch.preserve_format
             )
     return complete
+
+
+def new_step(param: Tensor, group: Group, value: float | Tensor = 0.0) -> Tensor:
+    """A step number for a parameter; as Adam's, float64 only if that is the default dtype."""
+    device = param.device if group["capturable"] else "cpu"
+    given = value.dtype if isinstance(value, Tensor) else torch.get_default_dtype()
+    double = given == torch.float64 and not group["fused"]
+    dtype = torch.float64 if double else torch.float32
+    if isinstance(value, Tensor):
+        # The sum is a copy, and -0.0 becomes 0.
+        return value.detach().to(device, dtype).reshape(()) + 0.0
+    # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
+    return torch.tensor(value + 0.0, dtype=dtype, device=device)
 
 
 def state_dtype(param: Tensor, group: Group) -> torch.dtype:

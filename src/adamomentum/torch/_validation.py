@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.optim.optimizer import StateDict
 
 from adamomentum.torch._backends import fused_unavailable
-from adamomentum.torch._state import CODECS, HALF, V_MAX, M, V, state_dtype
+from adamomentum.torch._state import CODECS, HALF, V_MAX, M, V
 
+_COMPLEX_MOMENTS = (torch.complex64, torch.complex128)
 _PARAM_DTYPES = (
     torch.float32,
     torch.float64,
@@ -22,7 +23,15 @@ _PARAM_DTYPES = (
     torch.complex64,
     torch.complex128,
 )
+# As torch.optim calls them.
+_NUMBERS = {
+    "lr": "learning rate",
+    "eps": "epsilon value",
+    "weight_decay": "weight_decay value",
+}
+_CHOICES = ("foreach", "fused")
 _FLAGS = (
+    *_CHOICES,
     "amsgrad",
     "decoupled_weight_decay",
     "nesterov",
@@ -36,58 +45,71 @@ _FLAGS = (
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuse what cannot be meant, and make numbers plain floats.
+    """Refuse what cannot be meant, and give options their plain form.
 
     A checkpoint that holds a NumPy scalar would not load under weights_only=True.
     """
-    at_least_0 = "must be finite and at least 0"
-    lr = _number("lr", options["lr"], tensor=True)
-    if not 0 <= _value(lr) < math.inf:
-        raise ValueError(f"Invalid learning rate: {options['lr']} (lr {at_least_0}).")
-    eps = _number("eps", options["eps"])
-    if not 0 <= eps < math.inf:
-        raise ValueError(f"Invalid epsilon value: {options['eps']} (eps {at_least_0}).")
-    decay = _number("weight_decay", options["weight_decay"])
-    if not 0 <= decay < math.inf:
+    plain = _plain(options)
+    for name, words in _NUMBERS.items():
+        if not 0 <= _value(plain[name]) < math.inf:
+            raise ValueError(
+                f"Invalid {words}: {options[name]} ({name} must be finite and at least 0)."
+            )
+    for i, beta in enumerate(plain["betas"]):
+        if not 0 <= _value(beta) < 1:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
+    first, second = plain["betas"]
+    if isinstance(first, Tensor) != isinstance(second, Tensor):
         raise ValueError(
-            f"Invalid weight_decay value: {options['weight_decay']} (it {at_least_0})."
+            f"betas must be either both floats or both Tensors, but are {options['betas']!r}."
         )
-    betas = _betas(options["betas"])
-    for name in _FLAGS:
-        if not isinstance(options[name], bool):
-            raise TypeError(f"{name} must be True or False, but is {options[name]!r}.")
-    for name in ("foreach", "fused"):
-        if not (options[name] is None or isinstance(options[name], bool)):
-            raise TypeError(f"{name} must be True, False or None, but is {options[name]!r}.")
-    dtype = _state_dtype(options["state_dtype"])
-    check_together(options)
-    options.update(lr=lr, eps=eps, weight_decay=decay, betas=betas, state_dtype=dtype)
+    check_together({**options, **plain})
+    options.update(plain)
 
 
 def check_running(group: dict[str, Any]) -> None:
-    """Refuse what schedulers and users may have put into a group since it was checked.
+    """Refuse what schedulers and users may have put into a group and no step can be taken with.
 
-    The values of tensors are not read, since that would wait for a GPU.
+    Other values are theirs to choose, and those of tensors are not read, since that would wait
+    for a GPU.
     """
-    lr = _number("lr", group["lr"], tensor=True)
-    if not isinstance(lr, Tensor) and math.isnan(lr):
-        raise ValueError(f"Invalid learning rate: {lr} (lr must be a number).")
-    betas = group["betas"]
-    if not (isinstance(betas, tuple) and any(isinstance(beta, Tensor) for beta in betas)):
-        _betas(betas)
+    plain = _plain(group)
+    for name, words in _NUMBERS.items():
+        if plain[name] != plain[name] and not isinstance(plain[name], Tensor):
+            raise ValueError(f"Invalid {words}: nan ({name} must be a number).")
+    for i, beta in enumerate(plain["betas"]):
+        if not (isinstance(beta, Tensor) or beta < 1):
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
     check_together(group)
 
 
-def _number(name: str, value: Any, tensor: bool = False) -> Any:
-    if tensor and isinstance(value, Tensor):
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Numbers as floats or 1-element tensors, flags as bool, dtypes by name."""
+    plain: dict[str, Any] = {name: _number(name, options[name]) for name in _NUMBERS}
+    plain["betas"] = _pair(options["betas"])
+    for name in _FLAGS:
+        flag = plain[name] = options[name]
+        if flag is True or flag is False or (flag is None and name in _CHOICES):
+            continue
+        if not isinstance(flag, Integral) or flag not in (0, 1):
+            wanted = "True, False or None" if name in _CHOICES else "True or False"
+            raise TypeError(f"{name} must be {wanted}, but is {flag!r}.")
+        plain[name] = bool(flag)
+    plain["state_dtype"] = _state_dtype(options["state_dtype"])
+    return plain
+
+
+def _number(name: str, value: Any) -> Any:
+    if type(value) is float:
+        return value
+    if isinstance(value, Tensor):
         if value.numel() != 1:
             raise ValueError(
                 f"Tensor {name} must be 1-element, but has shape {tuple(value.shape)}."
             )
         return value
     if not isinstance(value, Real) or isinstance(value, bool):
-        kind = "a number or a 1-element tensor" if tensor else "a number"
-        raise TypeError(f"{name} must be {kind}, but is {value!r}.")
+        raise TypeError(f"{name} must be a number or a 1-element tensor, but is {value!r}.")
     return float(value)
 
 
@@ -95,18 +117,12 @@ def _value(number: float | Tensor) -> float:
     return float(number.detach() if isinstance(number, Tensor) else number)
 
 
-def _betas(betas: Any) -> tuple[Any, Any]:
+def _pair(betas: Any) -> tuple[Any, Any]:
     if not isinstance(betas, (tuple, list)):
         raise TypeError(f"betas must be a pair of numbers, but is {betas!r}.")
     if len(betas) != 2:
         raise ValueError(f"betas must be a pair of numbers, but is {betas!r}.")
-    first, second = (_number(f"betas[{i}]", beta, tensor=True) for i, beta in enumerate(betas))
-    for i, beta in enumerate((first, second)):
-        if not 0 <= _value(beta) < 1:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
-    if isinstance(first, Tensor) != isinstance(second, Tensor):
-        raise ValueError(f"betas must be either both floats or both Tensors, but are {betas!r}.")
-    return first, second
+    return _number("betas[0]", betas[0]), _number("betas[1]", betas[1])
 
 
 def _state_dtype(dtype: Any) -> str | None:
@@ -135,7 +151,7 @@ def check_together(options: dict[str, Any]) -> None:
         )
     for flag in ("foreach", "fused"):
         if options[flag] and options["differentiable"]:
-            raise ValueError(
+            raise RuntimeError(
                 f"{flag}=True and differentiable=True contradict each other: autograd does not "
                 f"run through that backend; leave {flag} at None."
             )
@@ -147,7 +163,7 @@ def check_together(options: dict[str, Any]) -> None:
             "state_dtype=torch.bfloat16), which has no derivative."
         )
     if options["fused"] and options["foreach"]:
-        raise ValueError("fused=True and foreach=True contradict each other; set at most one.")
+        raise RuntimeError("fused=True and foreach=True contradict each other; set at most one.")
     if options["foreach"] and not options["capturable"]:
         unlisted = {"lr": options["lr"], "betas[0]": options["betas"][0]}
         for name, value in unlisted.items():
@@ -159,33 +175,31 @@ def check_together(options: dict[str, Any]) -> None:
 
 
 def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
-    """Refuse a parameter that group i cannot optimize."""
-    if param.dtype not in _PARAM_DTYPES:
-        raise TypeError(
-            f"AdaMomentum cannot optimize {_name(param, group, i)}, which is {param.dtype}; pass "
-            f"floating-point or complex parameters only, and leave frozen quantized ones out."
-        )
+    """Refuse a parameter that group i cannot optimize, whatever its gradient."""
     if param.is_complex() and group["state_dtype"] == "bfloat16":
         raise ValueError(
             f"state_dtype=torch.bfloat16 cannot hold the moments of {_name(param, group, i)}, "
             f"which is {param.dtype}; give complex parameters a group with state_dtype=None."
         )
     if param.is_neg():
-        raise ValueError(
-            f"AdaMomentum cannot optimize {_name(param, group, i)}, a lazily negated view; "
-            f"pass parameter.resolve_neg()."
-        )
-    if group["fused"] and (reason := fused_unavailable(param.device)):
-        raise ValueError(
+        _refuse_negated(_name(param, group, i))
+    # Parameters on meta are to be moved before the first step.
+    if group["fused"] and not param.is_meta and (reason := fused_unavailable(param.device)):
+        raise RuntimeError(
             f"fused=True cannot be honoured for {_name(param, group, i)}: {reason}; "
             f"leave it at None."
         )
 
 
-def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any] | None) -> None:
-    """Refuse a gradient that no backend can take."""
+def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
+    """Refuse a gradient or a state that no backend can take."""
     grad = param.grad
     assert grad is not None
+    if param.dtype not in _PARAM_DTYPES:
+        raise TypeError(
+            f"AdaMomentum cannot optimize {_name(param, group, i)}, which is {param.dtype} and "
+            f"has a gradient; pass floating-point or complex parameters only."
+        )
     if grad.layout is not torch.strided:
         raise RuntimeError(
             f"AdaMomentum does not support sparse gradients, but that of "
@@ -208,14 +222,9 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
             f"The gradient of {_name(param, group, i)} is {grad.dtype}, "
             f"but the parameter {param.dtype}."
         )
-    for key in (M, V, V_MAX):
-        moment = (state or {}).get(key, grad)
-        if (moment.shape, moment.device) != (param.shape, param.device):
-            raise ValueError(
-                f"{key!r} of {_name(param, group, i)} is {tuple(moment.shape)} on "
-                f"{moment.device}, but the parameter has become {tuple(param.shape)} on "
-                f"{param.device}; construct the optimizer after moving or resizing a model."
-            )
+    _check_state(param, group, i, state)
+    if param.is_neg():
+        _refuse_negated(_name(param, group, i))
     if any(n > 1 and step == 0 for n, step in zip(param.shape, param.stride(), strict=True)):
         raise ValueError(
             f"{_name(param, group, i)} is expanded: several of its elements share one place in "
@@ -228,13 +237,53 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
         )
 
 
-def refuse_fused(param: Tensor, group: dict[str, Any], i: int) -> None:
-    """Say that no fused backend claims a parameter of group i, which has fused=True."""
+def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
+    """Refuse a state that does not belong to the parameter."""
+    dtypes = _COMPLEX_MOMENTS if param.is_complex() else CODECS
+    for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
+        moment = state.get(key)
+        if not isinstance(moment, Tensor) or moment.dtype not in dtypes:
+            found = moment.dtype if isinstance(moment, Tensor) else repr(moment)
+            raise TypeError(
+                f"{key!r} of {_name(param, group, i)} must be a tensor of "
+                f"{', '.join(map(str, dtypes))}, but is {found}."
+            )
+        if moment.shape != param.shape or moment.device != param.device:
+            raise ValueError(
+                f"{key!r} of {_name(param, group, i)} is {tuple(moment.shape)} on "
+                f"{moment.device}, but the parameter has become {tuple(param.shape)} on "
+                f"{param.device}; construct the optimizer after moving or resizing a model."
+            )
+        if moment.is_neg():
+            _refuse_negated(f"{key!r} of {_name(param, group, i)}")
+    step = state.get("step")
+    if not isinstance(step, Tensor) or step.numel() != 1:
+        raise TypeError(
+            f"'step' of {_name(param, group, i)} must be a 1-element tensor, but is {step!r}; "
+            f"load_state_dict makes it one."
+        )
+    if group["differentiable"] and step.requires_grad:
+        raise RuntimeError(
+            f"`requires_grad` is not supported for `step` in differentiable mode, but that of "
+            f"{_name(param, group, i)} has it."
+        )
+
+
+def _refuse_negated(name: str) -> None:
     raise ValueError(
+        f"AdaMomentum cannot optimize {name}, a lazily negated view; use its resolve_neg()."
+    )
+
+
+def refuse_fused(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
+    """Say why no fused backend claims a parameter of group i, which has fused=True."""
+    check_grad(param, group, i, state)
+    raise RuntimeError(
         f"fused=True cannot be honoured for {_name(param, group, i)}, a {type(param).__name__} "
-        f"of {param.dtype} with strides {param.stride()} and moments of "
-        f"{state_dtype(param, group)}: the kernel takes plain tensors without gaps, and "
-        f"float32 or bfloat16 moments (float64 for float64); leave it at None."
+        f"of {param.dtype} on {param.device} with strides {param.stride()} and moments of "
+        f"{state[M].dtype} and {state[V].dtype}: `fused=True` requires all the params to be "
+        f"floating point Tensors without gaps on a device that has a kernel, and both moments "
+        f"float32 or bfloat16 (float64 for float64); leave it at None."
     )
 
 
@@ -292,10 +341,16 @@ def check_state_dict(
         step = saved["step"]
         if not (isinstance(step, Real) or (isinstance(step, Tensor) and step.numel() == 1)):
             raise ValueError(f"'step' of parameter {i} must be one number, but is {step!r}.")
+        if not 0 <= float(step) < math.inf:
+            raise ValueError(
+                f"'step' of parameter {i} must be finite and at least 0, but is {float(step)}."
+            )
         for key in {M, V, V_MAX} & saved.keys():
             kind = "complex" if param.is_complex() else "floating-point"
             moment = saved[key]
-            if not isinstance(moment, Tensor) or moment.is_complex() != param.is_complex():
+            if not isinstance(moment, Tensor) or not (
+                moment.is_complex() if param.is_complex() else moment.is_floating_point()
+            ):
                 raise ValueError(f"{key!r} of parameter {i} must be a {kind} tensor.")
             if moment.shape != param.shape:
                 raise ValueError(

@@ -13,7 +13,7 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum.torch._backends import BACKENDS, Backend
 from adamomentum.torch._scalars import Table
-from adamomentum.torch._state import V_MAX, Group, M, States, V, missing_states
+from adamomentum.torch._state import V_MAX, Group, M, States, V, missing_states, new_step
 from adamomentum.torch._validation import (
     check_grad,
     check_options,
@@ -49,7 +49,7 @@ class AdaMomentum(Optimizer):
         betas: decay rates of the average of the gradient and of that of the squared momentum.
         eps: added to the second moment at every step, which makes the smallest denominator
             sqrt(eps / (1 - b2)): 3e-7 for the default, 3e-3 for 1e-8. Adam's values do not carry
-            over.
+            over. Like weight_decay, it may be a 1-element tensor.
         weight_decay: strength of the weight decay.
         amsgrad: divide by the largest second moment so far. Not together with `rectify`.
         decoupled_weight_decay: shrink the parameters by lr * weight_decay, as AdamW does (True),
@@ -85,8 +85,8 @@ class AdaMomentum(Optimizer):
         params: ParamsT,
         lr: float | Tensor = 1e-3,
         betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
-        eps: float = 1e-16,
-        weight_decay: float = 0.0,
+        eps: float | Tensor = 1e-16,
+        weight_decay: float | Tensor = 0.0,
         amsgrad: bool = False,
         *,
         decoupled_weight_decay: bool = True,
@@ -204,13 +204,13 @@ class AdaMomentum(Optimizer):
                 continue
             if not (checked or backend.VALIDATES):
                 for param in params:
-                    check_grad(param, group, i, self.state.get(param))
+                    check_grad(param, group, i, states[param])
                 checked = True
             work, params = backend.claim(params, states, group)
             if work is not None:
                 claims.append((backend, work))
         if params:
-            refuse_fused(params[0], group, i)
+            refuse_fused(params[0], group, i, states[params[0]])
         scalars = Table(group, getattr(self, "grad_scale", None))
         for _, work in claims:
             for t in work.steps:
@@ -312,8 +312,7 @@ def _own(saved: dict[str, Any], param: Tensor, group: Group) -> dict[str, Any]:
     own = {}
     for key, value in saved.items():
         if key == "step":
-            device = param.device if group["capturable"] else "cpu"
-            own[key] = torch.as_tensor(value, dtype=torch.float32, device=device).clone()
+            own[key] = new_step(param, group, value)
         elif key in (M, V, V_MAX):
             dtype = torch.promote_types(value.dtype, torch.bfloat16)
             own[key] = value.to(param.device, dtype).clone()

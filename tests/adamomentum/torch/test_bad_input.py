@@ -24,11 +24,15 @@ ARGUMENTS = [
     ({"eps": -1e-8}, ValueError, "epsilon value: -1e-08 (eps "),
     ({"eps": NAN}, ValueError, "epsilon value: nan (eps "),
     ({"eps": INF}, ValueError, "epsilon value: inf (eps "),
-    ({"eps": "small"}, TypeError, "eps must be a number, but is 'small'"),
+    ({"eps": "small"}, TypeError, "eps must be a number or a 1-element tensor, but is 'small'"),
     ({"weight_decay": -0.1}, ValueError, "weight_decay value: -0.1"),
     ({"weight_decay": NAN}, ValueError, "weight_decay value: nan"),
     ({"weight_decay": INF}, ValueError, "weight_decay value: inf"),
-    ({"weight_decay": [0.1]}, TypeError, "weight_decay must be a number, but is [0.1]"),
+    (
+        {"weight_decay": [0.1]},
+        TypeError,
+        "weight_decay must be a number or a 1-element tensor, but",
+    ),
     ({"betas": (1.0, 0.999)}, ValueError, "beta parameter at index 0: 1.0"),
     ({"betas": (-0.1, 0.999)}, ValueError, "beta parameter at index 0: -0.1"),
     ({"betas": (0.9, 1.5)}, ValueError, "beta parameter at index 1: 1.5"),
@@ -39,15 +43,15 @@ ARGUMENTS = [
     ({"betas": (torch.ones(2), torch.ones(2))}, ValueError, "Tensor betas[0] must be 1-element"),
     ({"betas": (0.9, torch.tensor(0.9))}, ValueError, "both floats or both Tensors"),
     ({"amsgrad": "yes"}, TypeError, "amsgrad must be True or False, but is 'yes'"),
-    ({"nesterov": 1}, TypeError, "nesterov must be True or False, but is 1"),
+    ({"nesterov": 2}, TypeError, "nesterov must be True or False, but is 2"),
     ({"foreach": "no"}, TypeError, "foreach must be True, False or None, but is 'no'"),
     ({"state_dtype": "bf16"}, TypeError, "state_dtype must be a torch.dtype or None, but is"),
     ({"state_dtype": torch.float16}, ValueError, "state_dtype=torch.float16 is not supported (eps"),
     ({"state_dtype": torch.int8}, ValueError, "state_dtype=torch.int8 is not supported; use"),
     ({"amsgrad": True, "rectify": True}, ValueError, "amsgrad=True and rectify=True"),
-    ({"foreach": True, "fused": True}, ValueError, "fused=True and foreach=True"),
-    ({"fused": True, "differentiable": True}, ValueError, "fused=True and differentiable=True"),
-    ({"foreach": True, "differentiable": True}, ValueError, "foreach=True and differentiable=True"),
+    ({"foreach": True, "fused": True}, RuntimeError, "fused=True and foreach=True"),
+    ({"fused": True, "differentiable": True}, RuntimeError, "fused=True and differentiable=True"),
+    ({"foreach": True, "differentiable": True}, RuntimeError, "foreach=True and differ"),
     ({"differentiable": True, "stochastic_rounding": True}, ValueError, "no derivative"),
     ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, "no derivative"),
     ({"foreach": True, "lr": torch.tensor(0.1)}, ValueError, "lr as a Tensor is not supported"),
@@ -90,11 +94,14 @@ def test_what_looks_odd_but_is_fine():
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.uint8, torch.float8_e4m3fn])
 def test_parameters_that_cannot_be_optimized(dtype):
     bad = torch.zeros(3, dtype=dtype)
+    bad.grad = torch.zeros(3, dtype=dtype)
+    optimizer = AdaMomentum([parameter(2), bad])
     with pytest.raises(TypeError, match=f"parameter 1 of group 0, which is {dtype}") as error:
-        AdaMomentum([parameter(2), bad])
+        optimizer.step()
     sentence(error)
+    optimizer = AdaMomentum([("body", parameter(2)), ("head", bad)])
     with pytest.raises(TypeError, match="parameter 'head', which is"):
-        AdaMomentum([("body", parameter(2)), ("head", bad)])
+        optimizer.step()
 
 
 def test_complex_parameters_with_a_small_state():
@@ -203,7 +210,7 @@ def test_expanded_and_negated_parameters():
         optimizer.step()
     negated = torch.nn.Parameter(torch.tensor([1j, 2j]).conj().imag)
     assert negated.is_neg()
-    with pytest.raises(ValueError, match=r"pass parameter.resolve_neg\(\)"):
+    with pytest.raises(ValueError, match=r"use its resolve_neg\(\)"):
         AdaMomentum([negated])
 
 
@@ -214,13 +221,11 @@ def test_fused_where_it_cannot_be(monkeypatch):
     before = fine.detach().clone()
     fine.grad, with_gaps.grad = torch.ones(3), torch.ones(2, 2)
     words = r"fused=True cannot be honoured for parameter 1 of group 0.*strides \(8, 2\)"
-    with pytest.raises(ValueError, match=words) as error:
+    with pytest.raises(RuntimeError, match=words) as error:
         optimizer.step()
     sentence(error)
     assert torch.equal(fine, before)
     assert not optimizer.state
-    with pytest.raises(ValueError, match="there is none for meta"):
-        AdaMomentum([torch.nn.Parameter(torch.zeros(2, device="meta"))], fused=True)
     monkeypatch.setattr("adamomentum.torch._native.unavailable", lambda _: "it is not built")
-    with pytest.raises(ValueError, match="parameter 0 of group 0: it is not built"):
+    with pytest.raises(RuntimeError, match="parameter 0 of group 0: it is not built"):
         AdaMomentum([parameter(2)], fused=True)

@@ -28,8 +28,8 @@ def test_is_one_object_under_two_names():
 def test_signature_is_the_designs():
     assert str(inspect.signature(AdaMomentum)).replace("'", "") == (
         "(params: ParamsT, lr: float | Tensor = 0.001, "
-        "betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-16, "
-        "weight_decay: float = 0.0, amsgrad: bool = False, *, "
+        "betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float | Tensor = 1e-16, "
+        "weight_decay: float | Tensor = 0.0, amsgrad: bool = False, *, "
         "decoupled_weight_decay: bool = True, nesterov: bool = False, rectify: bool = False, "
         "debias_momentum: bool = False, maximize: bool = False, foreach: bool | None = None, "
         "fused: bool | None = None, capturable: bool = False, differentiable: bool = False, "
