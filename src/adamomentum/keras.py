@@ -1,8 +1,9 @@
-"""AdaMomentum for Keras 3, on its torch and JAX backends."""
+"""AdaMomentum for Keras 3, on each of its backends that trains, and on NumPy."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 try:
@@ -11,7 +12,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name == "tensorflow":
         raise ModuleNotFoundError(
-            "adamomentum.keras runs on Keras' torch and JAX backends; "
+            "Keras is set to TensorFlow, which is not installed; "
             "set the environment variable KERAS_BACKEND to torch or jax",
             name=error.name,
         ) from error
@@ -50,18 +51,24 @@ class AdaMomentum(keras.optimizers.Optimizer):
             sqrt(epsilon / (1 - beta_2)): 3e-7 for the default. Adam's values do not carry over.
         amsgrad: Whether to divide by the largest second moment so far. Not together with
             `rectify`.
+        weight_decay: Strength of the weight decay: variables shrink by
+            learning_rate * weight_decay, as in AdamW. None by default. For decay in the gradient
+            give layers a `keras.regularizers.L2`.
+        clipnorm: The largest norm of the gradient of each variable.
+        clipvalue: The largest absolute value in a gradient.
+        global_clipnorm: The largest norm of all gradients together. Only one of the three.
+        use_ema: Whether to keep a moving average of the variables.
+        ema_momentum: Decay rate of that average.
+        ema_overwrite_frequency: After how many steps the average takes the place of the variables.
+            None: at the end of `fit`, or when you call `finalize_variable_values`.
+        loss_scale_factor: What the loss is multiplied by, and gradients are divided by.
+        gradient_accumulation_steps: How many gradients make up the mean that a step takes.
+        name: The name of the optimizer. None: `ada_momentum`, and a number from the second on.
         nesterov: Whether to look one step ahead in the numerator.
         rectify: Whether to use RAdam's variance rectification, as the paper's authors did for
             translation and GANs.
         debias_momentum: Whether to average the square of the bias-corrected momentum, which makes
             the first step learning_rate instead of learning_rate/(1-beta_1). Not in the paper.
-        weight_decay: Strength of the weight decay: variables shrink by
-            learning_rate * weight_decay, as in AdamW. For decay in the gradient give layers a
-            `keras.regularizers.L2`.
-        name: The name of the optimizer.
-        **kwargs: Those of every Keras optimizer: `clipnorm`, `clipvalue`, `global_clipnorm`,
-            `use_ema`, `ema_momentum`, `ema_overwrite_frequency`, `loss_scale_factor`,
-            `gradient_accumulation_steps`.
 
     Reference:
         [Wang et al., 2021](https://arxiv.org/abs/2106.11514), Algorithm 1.
@@ -74,19 +81,30 @@ class AdaMomentum(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-16,
         amsgrad: bool = False,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
+        name: str | None = None,
+        *,
         nesterov: bool = False,
         rectify: bool = False,
         debias_momentum: bool = False,
-        weight_decay: float | None = None,
-        name: str = "adamomentum",
         **kwargs: Any,
     ) -> None:
         backend = keras.backend.backend()
-        if backend not in ("torch", "jax"):
+        if backend == "openvino":
             raise NotImplementedError(
-                f"adamomentum.keras runs on Keras' torch and JAX backends, not on {backend}; "
-                f"set the environment variable KERAS_BACKEND to torch or jax."
+                "Keras does not train on OpenVINO; "
+                "set the environment variable KERAS_BACKEND to torch or jax."
             )
+        if isinstance(weight_decay, bool):  # nesterov once stood in its place
+            raise TypeError(f"weight_decay is a number or None, not {weight_decay}.")
         for key, beta in {"beta_1": beta_1, "beta_2": beta_2}.items():
             if not 0 <= beta < 1:
                 raise ValueError(f"Invalid {key}: {beta} (it lies in [0, 1)).")
@@ -98,7 +116,18 @@ class AdaMomentum(keras.optimizers.Optimizer):
                 "place for the maximum; use one of the two."
             )
         super().__init__(
-            learning_rate=learning_rate, weight_decay=weight_decay, name=name, **kwargs
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            clipnorm=clipnorm,
+            clipvalue=clipvalue,
+            global_clipnorm=global_clipnorm,
+            use_ema=use_ema,
+            ema_momentum=ema_momentum,
+            ema_overwrite_frequency=ema_overwrite_frequency,
+            loss_scale_factor=loss_scale_factor,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            name=name,
+            **kwargs,
         )
         self._excluded: list[str] = []
         self.beta_1 = float(beta_1)
@@ -121,16 +150,20 @@ class AdaMomentum(keras.optimizers.Optimizer):
     def _moments(self, variables: list[Any], name: str) -> list[Any]:
         moments: list[Any] = []
         for variable in variables:
+            dtype = _wide(variable)
             if getattr(variable, "overwrite_with_gradient", False):  # which is never stepped
                 moments.append(None)
-            elif _wide(variable) == variable.dtype:
+            elif dtype == keras.backend.standardize_dtype(variable.dtype):
                 moments.append(self.add_variable_from_reference(variable, name=name))
             else:
+                layout = getattr(variable, "_layout", None)  # which not every version has
+                path = re.sub("[/:]", "_", getattr(variable, "path", variable.name))
                 moments.append(
                     self.add_variable(
                         shape=variable.shape,
-                        dtype=_wide(variable),
-                        name=f"{variable.path.replace('/', '_')}_{name}",
+                        dtype=dtype,
+                        name=f"{path}_{name}",
+                        **({} if layout is None else {"layout": layout}),
                     )
                 )
         return moments
@@ -152,10 +185,12 @@ class AdaMomentum(keras.optimizers.Optimizer):
     def _backend_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
         if keras.backend.backend() == "torch":
             self._update_torch(grads, variables, learning_rate)
-            return
-        scalars = {dtype: self._scalars(dtype) for dtype in set(map(_wide, variables))}
-        for gradient, variable in zip(grads, variables, strict=True):
-            self._update(gradient, variable, learning_rate, scalars[_wide(variable)])
+        elif keras.backend.backend() == "tensorflow":  # which may have several replicas
+            super()._backend_update_step(grads, variables, learning_rate)
+        else:
+            scalars = {dtype: self._scalars(dtype) for dtype in set(map(_wide, variables))}
+            for gradient, variable in zip(grads, variables, strict=True):
+                self._update(gradient, variable, learning_rate, scalars[_wide(variable)])
 
     def _update_torch(self, grads: Any, variables: Any, learning_rate: Any) -> None:
         """Update all variables at once, by the backends of the torch optimizer."""
@@ -168,25 +203,31 @@ class AdaMomentum(keras.optimizers.Optimizer):
         for gradient, variable in zip(grads, variables, strict=True):
             i = self._get_variable_index(variable)
             v_max = self._v_max[i].value if self.amsgrad else None
-            decays = self.weight_decay is not None and self._use_weight_decay(variable)
             row = (variable.value, gradient, self._m[i].value, self._v[i].value, v_max)
-            rows.setdefault(self.weight_decay if decays else 0.0, []).append(row)
+            rows.setdefault(self._decay(i), []).append(row)
         t = ops.convert_to_tensor(self.iterations)
         for decay, each in rows.items():
             update(each, t, learning_rate, {**options, "weight_decay": decay})
 
     def _scalars(self, dtype: str) -> rule.Scalars:
         """Those of the coming step, for moments of this dtype."""
+        t = ops.cast(self.iterations + 1, dtype)
+        apart = self.rectify and keras.backend.backend() == "tensorflow"
         found: rule.Scalars = rule.scalars(
-            ops.cast(self.iterations + 1, dtype),
+            t,
             beta1=self.beta_1,
             beta2=self.beta_2,
             eps=self.epsilon,
             nesterov=self.nesterov,
-            rectify=self.rectify,
+            rectify=self.rectify and not apart,
             debias_momentum=self.debias_momentum,
             xp=ops,
         )
+        if apart:  # The switch is a truth value, which TensorFlow does not multiply with numbers.
+            on, r = rule.rectification(self.beta_2, t, ops)
+            found = found._replace(
+                scale=ops.cast(on, dtype) * found.scale / r, outside=self.epsilon
+            )
         return found
 
     def _update(
@@ -196,7 +237,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
         dtype = _wide(variable)
         direction, m, v, v_max = rule.direction(
             ops,
-            ops.cast(gradient, dtype),
+            ops.cast(ops.convert_to_tensor(gradient, sparse=False), dtype),
             ops.convert_to_tensor(self._m[i]),
             ops.convert_to_tensor(self._v[i]),
             scalars,
@@ -207,13 +248,37 @@ class AdaMomentum(keras.optimizers.Optimizer):
         if self.amsgrad:
             self.assign(self._v_max[i], v_max)
         theta = ops.cast(variable, dtype)
-        if self.weight_decay is not None and self._use_weight_decay(variable):
-            direction = direction + self.weight_decay * theta
+        if decay := self._decay(i):
+            direction = direction + decay * theta
         stepped = theta - ops.cast(learning_rate, dtype) * direction
         self.assign(variable, ops.cast(stepped, variable.dtype))
 
+    def _decay(self, i: int) -> float:
+        """The weight decay of a variable, by its index: TensorFlow's own have longer names."""
+        decays = self.weight_decay and self._use_weight_decay(self._trainable_variables[i])
+        return self.weight_decay if decays else 0.0
+
     def _apply_weight_decay(self, variables: list[Any]) -> None:
         """Leave it to `update_step`: Keras would round it on its own, before the step."""
+
+    def stateless_apply(
+        self, optimizer_variables: Any, grads: Any, trainable_variables: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Take a step with these values, and return the new variables and the new state."""
+        if keras.backend.backend() == "torch":  # whose steps are in place
+            optimizer_variables = list(map(ops.copy, optimizer_variables))
+            trainable_variables = list(map(ops.copy, trainable_variables))
+        stepped: tuple[list[Any], list[Any]] = super().stateless_apply(
+            optimizer_variables, grads, trainable_variables
+        )
+        return stepped
+
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Put the moving average in the place of the variables, if there is one."""
+        super().finalize_variable_values(var_list)
+        if self.use_ema and keras.backend.backend() == "jax":
+            for variable in var_list:  # Else both share memory, which `fit` cannot give away twice.
+                variable.assign(ops.copy(variable))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, as a dictionary that `from_config` takes."""
@@ -236,4 +301,5 @@ class AdaMomentum(keras.optimizers.Optimizer):
 
 def _wide(variable: Any) -> str:
     """The dtype of a variable's moments and arithmetic."""
-    return "float32" if variable.dtype in ("float16", "bfloat16") else variable.dtype
+    dtype: str = keras.backend.standardize_dtype(variable.dtype)  # TensorFlow has types of its own
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
