@@ -225,7 +225,10 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
     _check_state(param, group, i, state)
     if param.is_neg():
         _refuse_negated(_name(param, group, i))
-    if any(n > 1 and step == 0 for n, step in zip(param.shape, param.stride(), strict=True)):
+    strides = param.stride()
+    if 0 in strides and any(
+        n > 1 and step == 0 for n, step in zip(param.shape, strides, strict=True)
+    ):
         raise ValueError(
             f"{_name(param, group, i)} is expanded: several of its elements share one place in "
             f"memory; pass parameter.contiguous()."
