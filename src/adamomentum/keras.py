@@ -235,9 +235,12 @@ class AdaMomentum(keras.optimizers.Optimizer):
     ) -> None:
         i = self._get_variable_index(variable)
         dtype = _wide(variable)
+        gradient = ops.convert_to_tensor(gradient, sparse=False)
+        if hasattr(gradient, "dense_shape"):  # TensorFlow's slices, which that leaves as they are
+            gradient = ops.add(gradient, ops.zeros(variable.shape, gradient.dtype))
         direction, m, v, v_max = rule.direction(
             ops,
-            ops.cast(ops.convert_to_tensor(gradient, sparse=False), dtype),
+            ops.cast(gradient, dtype),
             ops.convert_to_tensor(self._m[i]),
             ops.convert_to_tensor(self._v[i]),
             scalars,
