@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 try:
     import jax
     import jax.numpy as jnp
+    import numpy as np
     import optax
 except ModuleNotFoundError as error:
     if error.name not in ("jax", "optax"):
@@ -50,18 +51,56 @@ def scale_by_adamomentum(
 ) -> optax.GradientTransformation:
     """Rescale updates according to the AdaMomentum algorithm.
 
-    See `adamomentum` for the arguments. Updates leave in the dtype of the second moment, which is
-    float32 for half-precision parameters: `optax.apply_updates` adds them in it, and rounds once.
+    See `adamomentum` for the arguments. Updates have the dtype of the parameters or, where `update`
+    is called without them, of the gradients. In half precision they are rounded here, before the
+    learning rate; `adamomentum` rounds once, at the end.
 
     Returns:
         A `optax.GradientTransformation` object.
     """
-    betas_eps: list[Any] = [_checked(*pair) for pair in (("b1", b1), ("b2", b2), ("eps", eps))]
-    if mu_dtype is not None and not _floating(mu_dtype):
-        raise ValueError(
-            f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}; under "
-            f"optax.inject_hyperparams it has to be among the static_args."
-        )
+    wide = _directions(
+        b1,
+        b2,
+        eps,
+        mu_dtype,
+        amsgrad=amsgrad,
+        nesterov=nesterov,
+        rectify=rectify,
+        debias_momentum=debias_momentum,
+    )
+
+    def update(
+        updates: optax.Updates, state: ScaleByAdaMomentumState, params: optax.Params | None = None
+    ) -> tuple[optax.Updates, ScaleByAdaMomentumState]:
+        new, state = wide.update(updates, state)
+        return _cast(new, updates if params is None else params), state
+
+    return optax.GradientTransformation(wide.init, update)
+
+
+def _directions(
+    b1: Any,
+    b2: Any,
+    eps: Any,
+    mu_dtype: Any,
+    *,
+    amsgrad: bool,
+    nesterov: bool,
+    rectify: bool,
+    debias_momentum: bool,
+) -> optax.GradientTransformation:
+    """`scale_by_adamomentum`, whose updates have the dtype of the second moment."""
+    betas_eps: list[Any] = [
+        _hyperparameter(*each)
+        for each in (("b1", b1, 0.9, 1.0), ("b2", b2, 0.999, 1.0), ("eps", eps, 1e-16, math.inf))
+    ]
+    if mu_dtype is not None:
+        if not _floating(mu_dtype):
+            raise ValueError(
+                f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}; under "
+                f"optax.inject_hyperparams it has to be among the static_args."
+            )
+        mu_dtype = _dtype(jnp.dtype(mu_dtype))
     if amsgrad and rectify:
         raise ValueError(
             "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
@@ -70,12 +109,12 @@ def scale_by_adamomentum(
 
     def init(params: optax.Params) -> ScaleByAdaMomentumState:
         def zeros(dtype: Any = None) -> optax.Updates:
-            return jax.tree.map(
-                lambda p: jnp.zeros_like(
-                    p, dtype=_wide(p) if dtype is None or jnp.iscomplexobj(p) else dtype
-                ),
-                params,
-            )
+            def zero(p: Any) -> Any:
+                wide = _wide(p)
+                is_complex = jnp.issubdtype(wide, jnp.complexfloating)
+                return jnp.zeros_like(p, dtype=wide if dtype is None or is_complex else dtype)
+
+            return jax.tree.map(zero, params)
 
         count = jnp.zeros([], jnp.int32)
         return ScaleByAdaMomentumState(
@@ -96,6 +135,8 @@ def scale_by_adamomentum(
             return rule.scalars(t, beta1=b1, beta2=b2, eps=eps, **options, xp=jnp)
 
         def step(g: Any, m: Any, v: Any, v_max: Any) -> tuple[Any, ...]:
+            if g is None:
+                return g, m, v, v_max
             if jnp.iscomplexobj(v):
                 # Pairs of reals, as in PyTorch.
                 pairs = [None if x is None else (x.real, x.imag) for x in (g, m, v, v_max)]
@@ -111,7 +152,7 @@ def scale_by_adamomentum(
             return d, new_m.astype(m.dtype), v, v_max
 
         tree: Any
-        leaves, tree = jax.tree.flatten(updates)
+        leaves, tree = jax.tree.flatten(updates, is_leaf=_is_none)
         moments = [tree.flatten_up_to(x) for x in (state.mu, state.nu)]
         maxima = tree.flatten_up_to(state.nu_max) if amsgrad else [None] * len(leaves)
         rows = [step(*row) for row in zip(leaves, *moments, maxima, strict=True)]
@@ -193,7 +234,9 @@ def adamomentum(
         Wang et al, [Rethinking Adam: A Twofold Exponential Moving Average
         Approach](https://arxiv.org/abs/2106.11514), 2021
     """
-    scale = scale_by_adamomentum(
+    for name, value in (("learning rate", learning_rate), ("weight_decay", weight_decay)):
+        _checked(name, value, math.inf)
+    scale = _directions(
         b1,
         b2,
         eps,
@@ -203,21 +246,66 @@ def adamomentum(
         rectify=rectify,
         debias_momentum=debias_momentum,
     )
-    decay = [optax.add_decayed_weights(weight_decay, mask)]
-    if isinstance(weight_decay, (int, float)) and weight_decay == 0:
-        steps = [scale]  # which needs no parameters
-    elif decoupled_weight_decay:
-        steps = [scale, *decay]
-    else:
-        # In half precision the sum would lose most of the decay.
-        widen = optax.stateless(lambda g, _: jax.tree.map(lambda x: jnp.asarray(x, _wide(x)), g))
-        steps = [widen, *decay, scale]
-    return optax.chain(*steps, optax.scale_by_learning_rate(learning_rate))
+    decay = optax.add_decayed_weights(weight_decay, mask)
+    decays = not (isinstance(weight_decay, Real) and weight_decay == 0)
+    rate = optax.scale_by_learning_rate(learning_rate)
+
+    def init(params: optax.Params) -> Any:
+        return tuple(each.init(params) for each in (scale, decay, rate))
+
+    def update(
+        updates: optax.Updates, state: Any, params: optax.Params | None = None, **extra_args: Any
+    ) -> tuple[optax.Updates, Any]:
+        del extra_args
+        scale_state, decay_state, rate_state = state
+        new = updates
+        if decays and not decoupled_weight_decay:
+            new, decay_state = decay.update(_widened(new), decay_state, _widened(params, new))
+        new, scale_state = scale.update(new, scale_state)
+        if decays and decoupled_weight_decay:
+            new, decay_state = decay.update(new, decay_state, _widened(params, new))
+        new, rate_state = rate.update(new, rate_state)
+        new = _cast(new, updates if params is None else params)
+        return new, (scale_state, decay_state, rate_state)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _dtype(array: Any) -> Any:
+    """The dtype of an array, a number, a `jax.ShapeDtypeStruct` or a dtype, as JAX has it."""
+    dtype = array if isinstance(array, np.dtype) else getattr(array, "dtype", None)
+    return jnp.result_type(array) if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
 
 
 def _wide(array: Any) -> Any:
     """The dtype of an array's second moment and arithmetic."""
-    return jnp.promote_types(jnp.asarray(array).dtype, jnp.float32)
+    return jnp.promote_types(_dtype(array), jnp.float32)
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _widened(tree: Any, like: Any = None) -> Any:
+    """A tree in the dtypes of the arithmetic; of parameters, those that have a gradient."""
+    if tree is None:
+        return None
+
+    def widened(g: Any, x: Any) -> Any:
+        return None if g is None else jnp.asarray(x, _wide(x))
+
+    return jax.tree.map(widened, tree if like is None else like, tree, is_leaf=_is_none)
+
+
+def _cast(updates: Any, like: Any) -> Any:
+    """Updates in the dtypes of a tree of floating-point arrays."""
+
+    def cast(u: Any, x: Any) -> Any:
+        if u is None or not jnp.issubdtype(_dtype(x), jnp.inexact):
+            return u
+        return u.astype(_dtype(x))
+
+    return jax.tree.map(cast, updates, like, is_leaf=_is_none)
 
 
 def _floating(dtype: Any) -> bool:
@@ -227,18 +315,29 @@ def _floating(dtype: Any) -> bool:
         return False
 
 
-def _checked(name: str, value: Any) -> Any:
-    """A number as a float, an array as it is: it may be traced, so that its value is not read."""
-    if isinstance(value, Real):
-        value = float(value)
-        if not 0 <= value < (math.inf if name == "eps" else 1):
-            where = "it must be finite and at least 0" if name == "eps" else "it lies in [0, 1)"
-            raise ValueError(f"Invalid {name}: {value} ({where}).")
+def _checked(name: str, value: Any, bound: float) -> Any:
+    """A number as a float; an array or a schedule as it is: its value is not read."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, Real):
+        return value
+    value = float(value)
+    if not 0 <= value < bound:
+        where = "it lies in [0, 1)" if bound == 1 else "it must be finite and at least 0"
+        raise ValueError(f"Invalid {name}: {value} ({where}).")
+    return value
+
+
+def _hyperparameter(name: str, value: Any, default: float, bound: float) -> Any:
+    """A float, or an array in float32 or wider.
+
+    In half precision 0.999 is 1, or 1e-16 is 0. What the default is rounded to stands for it.
+    """
+    value = _checked(name, value, bound)
+    if isinstance(value, float):
         return value
     value = jnp.asarray(value)
-    if value.dtype.itemsize < 4:
-        raise ValueError(
-            f"{name} is {value.dtype}, in which 0.999 is 1 or 1e-16 is 0; use a float, or an array "
-            f"in float32 (optax.inject_hyperparams takes hyperparam_dtype=jnp.float32)."
-        )
-    return value
+    if value.dtype.itemsize >= 4:
+        return value
+    rounded = jnp.asarray(default, value.dtype)
+    return jnp.where(value == rounded, default, value.astype(jnp.float32))

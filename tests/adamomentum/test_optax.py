@@ -104,7 +104,10 @@ def test_float32_knows_the_corrections(beta, traced):
 
 
 @pytest.mark.parametrize("options", [{}, {"rectify": True}, {"nesterov": True}], ids=str)
-def test_half_precision_rounds_each_step_once(options):
+def test_half_precision_rounds_each_update_once(options):
+    def unit(x):
+        return np.spacing(np.abs(x).astype(np.float32)) * 2.0**16
+
     oracle = Oracle(np.asarray(jnp.bfloat16(starts()[0])), lr=LR, weight_decay=DECAY, **options)
     params = jnp.asarray(oracle.theta, jnp.bfloat16)
     optimizer = adamomentum(LR, weight_decay=DECAY, **options)
@@ -113,10 +116,14 @@ def test_half_precision_rounds_each_step_once(options):
     for g in gradients()[0][:30]:
         g = jnp.asarray(g, jnp.bfloat16)
         updates, state = update(g, state, params)
+        before = oracle.theta
         params = optax.apply_updates(params, updates)
         exact = oracle.step(np.asarray(g, np.float64))
-        unit = np.spacing(np.abs(exact).astype(np.float32)) * 2.0**16
-        assert np.max(np.abs(np.asarray(params, np.float64) - exact) / unit) <= 0.501
+        rounding = 0.501 * unit(exact - before)
+        assert np.all(np.abs(np.asarray(updates, np.float64) - (exact - before)) <= rounding)
+        # Optax rounds the sum.
+        error = np.abs(np.asarray(params, np.float64) - exact)
+        assert np.all(error <= 0.501 * unit(exact) + rounding)
         oracle.theta = np.asarray(params, np.float64)
     assert params.dtype == jnp.bfloat16
     assert state[0].mu.dtype == state[0].nu.dtype == jnp.float32
@@ -205,13 +212,35 @@ def test_inject_hyperparams():
     np.testing.assert_array_equal(updates, 0)
 
 
-def test_inject_hyperparams_does_not_round_b2_to_1():
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_half_hyperparameters_stand_for_their_defaults(dtype, jit):
+    """0.999 is 1 in bfloat16, and 1e-16 is 0 in float16."""
+
+    def moments(*numbers):
+        transform = scale_by_adamomentum(*numbers)
+        return transform.update(jnp.float32(1e-9), transform.init(jnp.float32(1.0)))
+
+    rounded = [jnp.asarray(x, dtype) for x in (0.9, 0.999, 1e-16)]
+    expected = moments(*(jnp.float32(x) for x in (0.9, 0.999, 1e-16)))
+    for a, b in zip(
+        *map(jax.tree.leaves, ((jax.jit(moments) if jit else moments)(*rounded), expected)),
+        strict=True,
+    ):
+        close(a, b, rtol=1e-6)
+    others = [jnp.asarray(x, dtype) for x in (0.5, 0.75, 2.0**-10)]
+    for a, b in zip(
+        *map(jax.tree.leaves, (moments(*others), moments(0.5, 0.75, 2.0**-10))), strict=True
+    ):
+        close(a, b, rtol=1e-6)
+
+
+def test_inject_hyperparams_in_half_precision():
     params = jnp.ones(2, jnp.bfloat16)
-    with pytest.raises(ValueError, match=r"bfloat16.*hyperparam_dtype=jnp.float32"):
-        optax.inject_hyperparams(adamomentum)(1e-3).init(params)
-    optimizer = optax.inject_hyperparams(adamomentum, hyperparam_dtype=jnp.float32)(1e-3)
-    updates, _ = optimizer.update(params, optimizer.init(params), params)
-    close(updates, -1e-2, rtol=1e-4)
+    for hyperparam_dtype in (None, jnp.float32):
+        optimizer = optax.inject_hyperparams(adamomentum, hyperparam_dtype=hyperparam_dtype)(1e-3)
+        updates, _ = optimizer.update(params, optimizer.init(params), params)
+        close(np.asarray(updates, np.float64), -1e-2, rtol=2**-8)
 
 
 def test_inject_hyperparams_says_what_is_static():
@@ -335,13 +364,17 @@ def test_moments_are_sharded_as_their_parameters():
         ({"b2": np.float32(1.5)}, "Invalid b2: 1.5"),
         ({"mu_dtype": "int32"}, "mu_dtype must be a floating-point dtype"),
         ({"mu_dtype": "float33"}, "mu_dtype must be a floating-point dtype"),
-        ({"b2": jnp.bfloat16(0.99)}, "b2 is bfloat16"),
+        ({"b2": np.array(1.0)}, "Invalid b2: 1.0"),
+        ({"learning_rate": -1e-3}, r"Invalid learning rate: -0.001 \(it must be finite"),
+        ({"learning_rate": np.float32(-1)}, "Invalid learning rate: -1.0"),
+        ({"learning_rate": float("inf")}, "Invalid learning rate: inf"),
+        ({"weight_decay": -1e-2}, "Invalid weight_decay: -0.01"),
     ],
     ids=str,
 )
 def test_refusals(options, words):
     with pytest.raises(ValueError, match=words):
-        adamomentum(1e-3, **options)
+        adamomentum(**{"learning_rate": 1e-3, **options})
 
 
 def test_docstrings():
