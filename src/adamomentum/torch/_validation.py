@@ -149,11 +149,12 @@ def check_together(options: dict[str, Any]) -> None:
             "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
             "for the maximum; use one of the two."
         )
-    for flag in ("foreach", "fused"):
+    for flag in _CHOICES:
         if options[flag] and options["differentiable"]:
             raise RuntimeError(
-                f"{flag}=True and differentiable=True contradict each other: autograd does not "
-                f"run through that backend; leave {flag} at None."
+                f"`{flag}` does not support `differentiable`: autograd does not run through that "
+                f"backend, so that {flag}=True and differentiable=True contradict each other; "
+                f"leave {flag} at None."
             )
     if options["differentiable"] and (
         options["stochastic_rounding"] or options["state_dtype"] in (torch.bfloat16, "bfloat16")
@@ -163,7 +164,10 @@ def check_together(options: dict[str, Any]) -> None:
             "state_dtype=torch.bfloat16), which has no derivative."
         )
     if options["fused"] and options["foreach"]:
-        raise RuntimeError("fused=True and foreach=True contradict each other; set at most one.")
+        raise RuntimeError(
+            "`fused` and `foreach` cannot be `True` together: fused=True and foreach=True ask for "
+            "different backends; set at most one."
+        )
     if options["foreach"] and not options["capturable"]:
         unlisted = {"lr": options["lr"], "betas[0]": options["betas"][0]}
         for name, value in unlisted.items():
