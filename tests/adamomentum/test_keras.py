@@ -1,7 +1,7 @@
 """adamomentum.keras against the oracle, and in company: fit, files, clipping, EMA, precision.
 
 Keras fixes its backend when it is imported: here it is conftest's, torch, and the last test runs
-this file again on JAX.
+this file again on JAX, and on TensorFlow where it is installed.
 """
 
 import contextlib
@@ -240,19 +240,29 @@ def test_refusals(options, words):
         AdaMomentum(**options)
 
 
-def test_other_backends_are_refused(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "tensorflow")
-    with pytest.raises(NotImplementedError, match="torch and JAX backends, not on tensorflow"):
+def test_a_truth_value_is_no_weight_decay():
+    with pytest.raises(TypeError, match="weight_decay is a number or None, not True"):
+        AdaMomentum(1e-3, 0.9, 0.999, 1e-16, False, True)
+
+
+def test_a_backend_that_does_not_train_is_refused(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
+    with pytest.raises(NotImplementedError, match="Keras does not train on OpenVINO"):
         AdaMomentum()
 
 
+def test_a_saved_name_stays():
+    assert AdaMomentum.from_config({"name": "adamomentum"}).name == "adamomentum"  # that of 0.1
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(JAX, reason="is that run")
-def test_all_of_it_on_jax():
-    pytest.importorskip("jax")
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="is that run")
+@pytest.mark.parametrize("backend", ["jax", "tensorflow"])
+def test_all_of_it_on(backend):
+    pytest.importorskip(backend)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "KERAS_BACKEND": "jax"},
+        env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
         check=False,
