@@ -31,7 +31,7 @@ OPTIONS = {
     "small-mu": {"mu_dtype": "bfloat16"},
 }
 # Enough for what sees only the trees of a state.
-TREES = ("plain", "amsgrad", "decay", "coupled")
+TREES = ("plain", "amsgrad", "decay")
 STATIC = ("mask", "mu_dtype")  # no hyperparameters
 
 TABLE = []
@@ -201,15 +201,14 @@ def mu_dtype_is_kept(options):
 # Wrappers
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def multi_steps_holds_updates_back(options):
-    for dtype in (jnp.bfloat16, jnp.float32):
-        optimizer = optax.MultiSteps(adamomentum(1e-3, **options), 4)
-        params = tree(dtype)
-        state = optimizer.init(params)
-        updates, state = jax.jit(optimizer.update)(params, state, params)
-        same(updates, jax.tree.map(jnp.zeros_like, params))
-        assert state.mini_step == 1
+    optimizer = optax.MultiSteps(adamomentum(1e-3, **options), 4)
+    params = tree(jnp.bfloat16)
+    state = optimizer.init(params)
+    updates, state = jax.jit(optimizer.update)(params, state, params)
+    same(updates, jax.tree.map(jnp.zeros_like, params))
+    assert state.mini_step == 1
 
 
 @demand("plain", "decay")
@@ -227,58 +226,55 @@ def multi_steps_keeps_dtypes_of_mixed_precision(options):
             assert kinds(state.inner_opt_state) == kinds(plain_state)
 
 
-@demand("plain", "decay")
+@demand("plain")
 def multi_steps_skips_what_is_not_finite(options):
-    for dtype in (jnp.bfloat16, jnp.float32):
-        optimizer = optax.MultiSteps(
-            adamomentum(1e-3, **options), 2, should_skip_update_fn=optax.skip_not_finite
-        )
-        update = jax.jit(optimizer.update)
-        params = tree(dtype)
-        _, state = update(params, optimizer.init(params), params)
-        bad = jax.tree.map(lambda x: x.at[0].set(jnp.inf), params)
-        updates, skipped = update(bad, state, params)
-        same(updates, jax.tree.map(jnp.zeros_like, params))
-        assert skipped.skip_state["should_skip"]
-        same(skipped.inner_opt_state, state.inner_opt_state)
-        updates, state = update(params, skipped, params)
-        assert state.gradient_step == 1
-        assert all(jnp.all(leaf != 0) for leaf in jax.tree.leaves(updates))
+    optimizer = optax.MultiSteps(
+        adamomentum(1e-3, **options), 2, should_skip_update_fn=optax.skip_not_finite
+    )
+    update = jax.jit(optimizer.update)
+    params = tree(jnp.bfloat16)
+    _, state = update(params, optimizer.init(params), params)
+    bad = jax.tree.map(lambda x: x.at[0].set(jnp.inf), params)
+    updates, skipped = update(bad, state, params)
+    same(updates, jax.tree.map(jnp.zeros_like, params))
+    assert skipped.skip_state["should_skip"]
+    same(skipped.inner_opt_state, state.inner_opt_state)
+    updates, state = update(params, skipped, params)
+    assert state.gradient_step == 1
+    assert all(jnp.all(leaf != 0) for leaf in jax.tree.leaves(updates))
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def apply_if_finite_rejects_and_gives_up(options):
-    for dtype in (jnp.bfloat16, jnp.float32):
-        optimizer = optax.apply_if_finite(adamomentum(1e-3, **options), 2)
-        update = jax.jit(optimizer.update)
-        params = tree(dtype)
-        _, state = update(params, optimizer.init(params), params)
-        bad = jax.tree.map(lambda x: x.at[0].set(jnp.nan), params)
-        inner = state.inner_state
-        for count in (1, 2):
-            updates, state = update(bad, state, params)
-            same(updates, jax.tree.map(jnp.zeros_like, params))
-            same(state.inner_state, inner)
-            assert state.notfinite_count == count
-        updates, _ = update(bad, state, params)
-        assert jnp.isnan(updates["b"][0])
+    optimizer = optax.apply_if_finite(adamomentum(1e-3, **options), 2)
+    update = jax.jit(optimizer.update)
+    params = tree(jnp.bfloat16)
+    _, state = update(params, optimizer.init(params), params)
+    bad = jax.tree.map(lambda x: x.at[0].set(jnp.nan), params)
+    inner = state.inner_state
+    for count in (1, 2):
+        updates, state = update(bad, state, params)
+        same(updates, jax.tree.map(jnp.zeros_like, params))
+        same(state.inner_state, inner)
+        assert state.notfinite_count == count
+    updates, _ = update(bad, state, params)
+    assert jnp.isnan(updates["b"][0])
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def conditions_choose_the_steps(options):
-    for dtype in (jnp.bfloat16, jnp.float32):
-        params = tree(dtype)
-        for wrap, otherwise in (
-            (optax.conditionally_transform, params),
-            (optax.conditionally_mask, jax.tree.map(jnp.zeros_like, params)),
-        ):
-            optimizer = wrap(adamomentum(1e-3, **options), lambda step: step % 2 == 0)
-            update = jax.jit(optimizer.update)
-            taken, first = update(params, optimizer.init(params), params)
-            assert kinds(taken) == kinds(params)
-            left, second = update(params, first, params)
-            same(left, otherwise)
-            same(second.inner_state, first.inner_state)
+    params = tree(jnp.bfloat16)
+    for wrap, otherwise in (
+        (optax.conditionally_transform, params),
+        (optax.conditionally_mask, jax.tree.map(jnp.zeros_like, params)),
+    ):
+        optimizer = wrap(adamomentum(1e-3, **options), lambda step: step % 2 == 0)
+        update = jax.jit(optimizer.update)
+        taken, first = update(params, optimizer.init(params), params)
+        assert kinds(taken) == kinds(params)
+        left, second = update(params, first, params)
+        same(left, otherwise)
+        same(second.inner_state, first.inner_state)
 
 
 @demand("plain", "amsgrad")
@@ -292,7 +288,7 @@ def a_transformation_alone_may_be_skipped(options):
     assert kinds(updates) == kinds(params)
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def masked_leaves_pass_through(options):
     for mask in ({"w": True, "b": False}, lambda params: {"w": True, "b": False}):
         optimizer = optax.masked(adamomentum(1e-3, **options), mask)
@@ -305,7 +301,7 @@ def masked_leaves_pass_through(options):
         assert isinstance(optax.tree_utils.tree_get(state, "nu")["b"], optax.MaskedNode)
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def parts_of_a_tree_have_optimizers_of_their_own(options):
     ours = adamomentum(1e-3, **options)
     params = tree()
@@ -339,7 +335,7 @@ def lookahead_synchronizes(options):
     same(params.fast, params.slow, rtol=1e-6)
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def unknown_arguments_are_ignored(options):
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), adamomentum(1e-3, **options))
     params = tree()
@@ -357,8 +353,8 @@ def injected_hyperparameters_change_nothing(options):
     params = tree()
     plain = adamomentum(1e-3, **options)
     injected = optax.inject_hyperparams(adamomentum, static_args=STATIC)(1e-3, **options)
-    updates, state = jax.jit(plain.update)(params, jax.jit(plain.init)(params), params)
-    others, other = jax.jit(injected.update)(params, jax.jit(injected.init)(params), params)
+    updates, state = plain.update(params, plain.init(params), params)
+    others, other = injected.update(params, injected.init(params), params)
     same(others, updates, rtol=1e-5)
     same(other.inner_state, state, rtol=3e-5)  # 1 - b2 of a b2 in float32
 
@@ -379,7 +375,7 @@ def injected_hyperparameters_may_be_half(options):
             same(moments[1], moments[0], rtol=2e-2, atol=1e-6)
 
 
-@demand("plain", "decay")
+@demand("plain")
 def injected_dtypes_are_kept(options):
     for hyperparam_dtype in (jnp.bfloat16, jnp.float32):
         for dtype in (jnp.bfloat16, jnp.float32):
@@ -552,31 +548,19 @@ def update_asks_for_parameters_with_decay(options):
 
 @demand()
 def compiled_steps_are_the_same(options):
+    """They compile once, and reuse the memory of their arguments."""
     optimizer = adamomentum(1e-3, **options)
+    step = jax.jit(functools.partial(stepped, optimizer, steps=1), donate_argnums=(0, 1))
     params = tree()
     eager = stepped(optimizer, params, optimizer.init(params))
-    jitted = jax.jit(functools.partial(stepped, optimizer))(params, optimizer.init(params))
-    # Half of mu is the rounding of one bit.
-    small = "mu_dtype" in options
-    same(jitted, eager, rtol=2**-7 if small else 1e-5, atol=1e-7)
-
-
-@demand()
-def a_step_compiles_once_and_reuses_memory(options):
-    optimizer = adamomentum(1e-3, **options)
-
-    @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, grads):
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state
-
-    grads, params = tree(), tree()
     state = optimizer.init(params)
     for _ in range(3):
         old = params, state
-        params, state = step(params, state, grads)
+        params, state = step(*old)
         assert all(leaf.is_deleted() for leaf in jax.tree.leaves(old))
     assert step._cache_size() == 1
+    # In bfloat16 the last bit may differ.
+    same((params, state), eager, rtol=2**-7 if "mu_dtype" in options else 1e-5, atol=1e-7)
 
 
 @demand("plain", "rectify", "amsgrad")
@@ -592,7 +576,7 @@ def scanned_steps_are_the_same(options):
     same(scanned, stepped(optimizer, *carry, steps=5), rtol=2**-7, atol=1e-6)
 
 
-@demand("plain", "amsgrad", "decay", "rectify")
+@demand("plain", "amsgrad")
 def a_batch_of_models_is_its_models(options):
     optimizer = adamomentum(1e-3, **options)
     batch = jax.tree.map(lambda x: jnp.stack([x, -2 * x]), tree())
@@ -604,7 +588,7 @@ def a_batch_of_models_is_its_models(options):
         same(jax.tree.map(lambda x, i=i: x[i], ends), end, rtol=1e-6)
 
 
-@demand("plain", "amsgrad", "rectify", "nesterov")
+@demand("plain", "rectify")
 def gradients_flow_through_steps(options):
     """Also where a gradient, and eps, is zero."""
 
@@ -629,31 +613,30 @@ def sharding():
     return mesh, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "x"))
 
 
-@demand()
+@demand("plain", "amsgrad", "decay", "rectify")
 def shards_stay_where_they_are(options):
     mesh, spec = sharding()
     with jax.set_mesh(mesh):
-        for dtype in (jnp.float32, jnp.float16):
-            params = jax.device_put(jnp.ones((2, 8), dtype), spec)
-            optimizer = adamomentum(1e-3, **options)
-            state = optimizer.init(params)
-            assert kinds(jax.jit(optimizer.init)(params)) == kinds(state)
-            eager = optimizer.update(params, state, params)
-            jitted = jax.jit(optimizer.update)(params, state, params)
-            assert kinds(eager) == kinds(jitted) == kinds((params, state))
-            for key in ("mu", "nu"):
-                moment = optax.tree_utils.tree_get(jitted[1], key)
-                assert moment.sharding.is_equivalent_to(spec, 2)
+        params = jax.device_put(jnp.ones((2, 8), jnp.float16), spec)
+        optimizer = adamomentum(1e-3, **options)
+        state = optimizer.init(params)
+        assert kinds(jax.jit(optimizer.init)(params)) == kinds(state)
+        eager = optimizer.update(params, state, params)
+        jitted = jax.jit(optimizer.update)(params, state, params)
+        assert kinds(eager) == kinds(jitted) == kinds((params, state))
+        for key in ("mu", "nu"):
+            moment = optax.tree_utils.tree_get(jitted[1], key)
+            assert moment.sharding.is_equivalent_to(spec, 2)
 
 
-@demand(*TREES)
+@demand("plain", "decay")
 def shards_take_the_same_steps(options):
     """With shardings that the compiler chooses, beside one device."""
     mesh = jax.sharding.Mesh(jax.devices(), "x")
     spec = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "x"))
     optimizer = adamomentum(1e-3, **options)
     params = jnp.linspace(-1.0, 1.0, 16).reshape(2, 8)
-    step = jax.jit(functools.partial(stepped, optimizer))
+    step = jax.jit(functools.partial(stepped, optimizer, steps=1))
     one, _ = step(params, optimizer.init(params))
     placed = jax.device_put(params, spec)
     many, state = step(placed, jax.jit(optimizer.init)(placed))
@@ -671,9 +654,8 @@ def test_shards_on_two_devices():
         import jax
         from tests.contract import test_optax_host as host
         assert jax.device_count() == 2
-        for options in host.OPTIONS.values():
-            host.shards_stay_where_they_are(options)
-            host.shards_take_the_same_steps(options)
+        host.shards_stay_where_they_are({"amsgrad": True, "weight_decay": 0.1})
+        host.shards_take_the_same_steps({"amsgrad": True, "weight_decay": 0.1})
     """
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(
