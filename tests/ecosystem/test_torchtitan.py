@@ -157,6 +157,20 @@ def test_its_implementations_are_ours(implementation):
     assert_same(model, plain)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_moments_in_bfloat16_continue_bit_for_bit(tmp_path):
+    model, again = network(), network()
+    options = {"lr": 1e-2, "state_dtype": torch.bfloat16}
+    optimizer, its = (titan(parts_of(each), **options) for each in (model, again))
+    train(model, optimizer, range(5))
+    assert optimizer.state_dict()["state.0.weight.exp_avg"].dtype is torch.bfloat16
+    save(model, optimizer, tmp_path, alone=True)
+    load(again, its, tmp_path, alone=True)
+    for each, own in ((model, optimizer), (again, its)):
+        train(each, own, range(5, 10))
+    assert_same(model, again)
+
+
 def sharded(model):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
