@@ -18,6 +18,8 @@ WIDTH = 512
 LAYER = [(WIDTH, WIDTH)] * 4 + [(WIDTH, 4 * WIDTH), (4 * WIDTH, WIDTH), (4 * WIDTH,)]
 SHAPES = [(20_000, WIDTH)] + 6 * (LAYER + [(WIDTH,)] * 9)
 OPTIONS = [{}, {"amsgrad": True}, {"weight_decay": 1e-2}]
+# Optax has the first as nadam; beside the others stands the plain step of Adam.
+OURS = [{"nesterov": True}, {"rectify": True}, {"debias_momentum": True}]
 
 
 def optax_steps(options):
@@ -27,11 +29,14 @@ def optax_steps(options):
 
     from adamomentum.optax import adamomentum
 
-    own = dict(options)
-    if own.pop("amsgrad", False):
-        host = optax.amsgrad(1e-3, **own)
+    if "amsgrad" in options:
+        host = optax.amsgrad(1e-3)
+    elif "weight_decay" in options:
+        host = optax.adamw(1e-3, **options)
+    elif "nesterov" in options:
+        host = optax.nadam(1e-3)
     else:
-        host = optax.adamw(1e-3, **own) if own else optax.adam(1e-3)
+        host = optax.adam(1e-3)
     for optimizer in (adamomentum(1e-3, **options), host):
         params = {str(i): jax.numpy.ones(shape) for i, shape in enumerate(SHAPES)}
         grads = jax.tree.map(lambda x: 0.1 * x, params)
@@ -57,42 +62,61 @@ def in_place(update, params, state, grads):
     return step
 
 
+# What every optimizer of Keras takes.
+EVERY = [
+    {"clipnorm": 1.0},
+    {"clipvalue": 0.05},
+    {"global_clipnorm": 1.0},
+    {"use_ema": True},
+    {"loss_scale_factor": 2.0},
+    {"gradient_accumulation_steps": 2},
+]
+
+
 def keras_steps(options):
     """The same for Keras."""
     import keras
 
     from adamomentum.keras import AdaMomentum
 
-    for kind in (
-        AdaMomentum,
-        keras.optimizers.AdamW if "weight_decay" in options else keras.optimizers.Adam,
-    ):
-        optimizer = kind(1e-3, **options)
+    own = {name for each in OURS for name in each}
+    hosts = {"weight_decay": keras.optimizers.AdamW, "nesterov": keras.optimizers.Nadam}
+    host = next((hosts[name] for name in options if name in hosts), keras.optimizers.Adam)
+    for kind in (AdaMomentum, host):
+        taken = {k: v for k, v in options.items() if kind is AdaMomentum or k not in own}
+        optimizer = kind(1e-3, **taken)
         variables = [keras.Variable(keras.ops.ones(shape)) for shape in SHAPES]
         grads = [keras.ops.full(shape, 0.1) for shape in SHAPES]
         optimizer.build(variables)
         if keras.backend.backend() == "torch":
-            yield lambda optimizer=optimizer, grads=grads: optimizer.apply(grads)
+            yield in_turn(lambda o=optimizer, grads=grads: o.apply(grads), options)
             continue
 
         def update(params, state, grads, optimizer=optimizer):
             return optimizer.stateless_apply(state, grads, params)
 
         values = [[v.value for v in each] for each in (variables, optimizer.variables)]
-        yield in_place(update, *values, grads)
+        yield in_turn(in_place(update, *values, grads), options)
+
+
+def in_turn(step, options):
+    """The step, or as many of them as gradients accumulate: the last is the long one."""
+    times = options.get("gradient_accumulation_steps", 1)
+    return lambda: [step() for _ in range(times)]
 
 
 PORTS = {
-    "optax": (optax_steps, "jax"),
-    "keras on jax": (keras_steps, "jax"),
-    "keras on torch": (keras_steps, "torch"),
+    "optax": (optax_steps, "jax", OPTIONS + OURS),
+    "keras on jax": (keras_steps, "jax", OPTIONS + OURS + EVERY),
+    "keras on torch": (keras_steps, "torch", OPTIONS + OURS + EVERY),
 }
 
 
 def measure(port):
     """Print a row for each choice of options."""
-    for options in OPTIONS:
-        steps = list(PORTS[port][0](options))
+    make, _, choices = PORTS[port]
+    for options in choices:
+        steps = list(make(options))
         seconds = [[], []]
         for repeat in range(REPEATS + 2):
             for step, times in zip(steps, seconds, strict=True):
@@ -102,14 +126,14 @@ def measure(port):
                     times.append(time.process_time() - start)
         ours, host = (min(times) * 1e3 for times in seconds)
         name = ", ".join(options) or "plain"
-        print(f"{port:16}{name:14}{ours:9.1f}{host:9.1f}{ours / host:8.2f}", flush=True)
+        print(f"{port:16}{name:29}{ours:9.1f}{host:9.1f}{ours / host:8.2f}", flush=True)
 
 
 def main():
     if len(sys.argv) > 1:
         return measure(sys.argv[1])
-    print(f"{'port':16}{'options':14}{'ours, ms':>9}{'Adam, ms':>9}{'ratio':>8}", flush=True)
-    for port, (_, backend) in PORTS.items():
+    print(f"{'port':16}{'options':29}{'ours, ms':>9}{'Adam, ms':>9}{'ratio':>8}", flush=True)
+    for port, (_, backend, _) in PORTS.items():
         environment = {"KERAS_BACKEND": backend, "OMP_NUM_THREADS": str(THREADS)}
         done = subprocess.run([sys.executable, __file__, port], env={**os.environ, **environment})
         if done.returncode:

@@ -187,18 +187,23 @@ def adamomentum(
     learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where noise dominates, and
     the first is learning_rate/(1-b1), ten times Adam's. Warm it up.
 
+    Updates have the dtype of the parameters or, where `update` is called without them, of the
+    gradients. Moments and arithmetic are in float32 or wider; an update is rounded once. The state
+    is a tuple of the states of `scale_by_adamomentum`, weight decay and learning rate. Its
+    structure does not depend on the value of any number.
+
     Args:
         learning_rate: A global scaling factor, either fixed or evolving along iterations with a
             scheduler, see `optax.scale_by_learning_rate`.
         b1: Decay rate of the average of the gradient.
-        b2: Decay rate of the average of the squared momentum. An array must be float32 or wider:
-            0.999 in bfloat16 is 1.
+        b2: Decay rate of the average of the squared momentum. In bfloat16 there is no number
+            between 0.996 and 1; an array that holds 1 stands for the default.
         eps: Added to the second moment at every step, which makes the smallest denominator
             sqrt(eps / (1 - b2)): 3e-7 for the default. Adam's values do not carry over.
         mu_dtype: Optional `dtype` of the first moment of real arrays. By default that of the
             parameters, but float32 for half precision; that of the second moment always is.
-        weight_decay: Strength of the weight decay, either fixed or a schedule. Unless it is 0,
-            `update` needs the parameters.
+        weight_decay: Strength of the weight decay, either fixed or a schedule. Unless it is the
+            number 0, `update` needs the parameters.
         mask: A tree with same structure as (or a prefix of) the params PyTree, or a Callable that
             returns such a pytree given the params/updates. The leaves should be booleans, `True`
             for leaves/subtrees you want to apply the weight decay to, and `False` for those you
