@@ -563,6 +563,29 @@ def compiled_steps_are_the_same(options):
     same((params, state), eager, rtol=2**-7 if "mu_dtype" in options else 1e-5, atol=1e-7)
 
 
+@demand("plain", "amsgrad", "decay", "nesterov", "rectify", "debiased")
+def a_compiled_step_costs_what_that_of_optax_costs(options):
+    """As many bytes, and no copies, powers or arrays between."""
+
+    def compiled(optimizer):
+        params = jnp.ones(4096)
+        state = optimizer.init(params)
+        step = jax.jit(functools.partial(stepped, optimizer, steps=1), donate_argnums=(0, 1))
+        return step.lower(params, state).compile()
+
+    hosts = {"amsgrad": optax.amsgrad, "weight_decay": optax.adamw, "nesterov": optax.nadam}
+    host = next((hosts[name] for name in hosts if name in options), optax.adam)
+    ours, theirs = compiled(adamomentum(1e-3, **options)), compiled(host(1e-3))
+    scalars = 256
+    moved = [each.cost_analysis()["bytes accessed"] for each in (ours, theirs)]
+    assert moved[0] <= moved[1] + scalars
+    extra = [each.memory_analysis().temp_size_in_bytes for each in (ours, theirs)]
+    assert extra[0] <= extra[1] + scalars
+    text = ours.as_text()
+    assert " copy(" not in text
+    assert " power(" not in text
+
+
 @demand("plain", "rectify", "amsgrad")
 def scanned_steps_are_the_same(options):
     optimizer = adamomentum(optax.linear_schedule(1e-3, 0.0, 10), **options)
