@@ -38,8 +38,13 @@ def apply_walk(optimizer, variables, walk):
     if not optimizer.built:
         optimizer.build(variables)
     if not JAX:
+        step = optimizer.apply
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow
+
+            step = tensorflow.function(step)
         for gradients in zip(*walk, strict=True):
-            optimizer.apply(list(gradients))
+            step(list(gradients))
         return
     import jax
 
