@@ -90,4 +90,6 @@ def backends() -> dict[str, str]:
     for backend in BACKENDS:
         reasons = [x for x in map(backend.unavailable, devices) if x is not None]
         found[backend.NAME] = (reasons[0] or "available") if reasons else "there is no GPU"
+    if found[_native.NAME] == "available" and (note := _native.build_note()):
+        found[_native.NAME] += f"; {note}"
     return found

@@ -1,17 +1,18 @@
 /* AdaMomentum on CPU tensors: all parameters of a group in one call.
  *
  * Nothing here links against torch. Tensors are read through the function table of DLPack's C
- * exchange API, which torch publishes on its Tensor type; that costs some ten nanoseconds a
- * tensor, so that every pointer, shape and dtype is read anew at every step and nothing can be
- * stale. Limited Python API: one build serves every Python from 3.10 on.
+ * exchange API, which torch publishes on its Tensor type. Every pointer, shape and dtype is read
+ * anew at every step, so nothing can be stale. Limited Python API: one build serves every Python
+ * from 3.10 on.
  */
 #include "_cpu.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of what this module and _native.py say to each other; to be raised when that changes. */
-enum { VERSION = 2 };
+/* The interface between this module and _native.py; raise it in both when that changes. */
+enum { VERSION = 3 };
 
 /* ---- DLPack, as far as it is needed: its stable ABI, major version 1 ---- */
 
@@ -32,11 +33,18 @@ typedef struct {
     void *stream;
 } DLExchange;
 
+_Static_assert(offsetof(DLTensor, ndim) == sizeof(void *) + 8, "DLTensor.ndim");
+_Static_assert(offsetof(DLTensor, lanes) == sizeof(void *) + 14, "DLTensor.dtype");
+_Static_assert(offsetof(DLTensor, shape) == sizeof(void *) + 16, "DLTensor.shape");
+_Static_assert(offsetof(DLTensor, byte_offset) == 3 * sizeof(void *) + 16, "DLTensor.byte_offset");
+_Static_assert(offsetof(DLExchange, view) == 8 + 4 * sizeof(void *), "DLPackExchangeAPI");
+
 enum { DL_CPU = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
 
 static const DLExchange *exchange;
 static PyTypeObject *tensor_type, *parameter_type;
-static PyObject *is_neg, *name_grad, *name_m, *name_v, *name_v_max, *name_t;
+static PyObject *name_grad, *name_is_neg, *name_of[ROLES];
+static PyCFunction is_neg; /* Tensor.is_neg, or NULL if torch defines it in another way */
 
 /* ---- gathering: which tensors may be updated through their pointers ---- */
 
@@ -46,23 +54,39 @@ static enum Type type_of(const DLTensor *t)
     if (t->code == DL_FLOAT && t->bits == 32) return F32;
     if (t->code == DL_FLOAT && t->bits == 64) return F64;
     if (t->code == DL_BFLOAT && t->bits == 16) return BF16;
-#ifdef __FLT16_MAX__
     if (t->code == DL_FLOAT && t->bits == 16) return F16;
-#endif
     return UNSUPPORTED;
 }
 
-/* Reads a plain CPU tensor; anything else, a subclass or a sparse one say, is refused. */
-static int view(PyObject *object, DLTensor *out)
+static int is_plain(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    if (type != tensor_type && type != parameter_type) return 0;
+    return type == tensor_type || type == parameter_type;
+}
+
+/* Whether the memory of a tensor holds the opposite of its value, which DLPack does not tell.
+ * This call lets other threads run. */
+static int is_negated(PyObject *tensor)
+{
+    PyObject *answer = is_neg ? is_neg(tensor, NULL)
+                              : PyObject_CallMethodObjArgs(tensor, name_is_neg, NULL);
+    if (!answer) {
+        PyErr_Clear();
+        return 1;
+    }
+    Py_DECREF(answer);
+    return answer != Py_False;
+}
+
+/* Reads a plain CPU tensor; anything else is refused. */
+static int view(PyObject *object, DLTensor *out)
+{
     if (exchange->view(object, out) != 0) {
         PyErr_Clear();
         return 0;
     }
     if (out->device_type != DL_CPU) return 0;
-    out->data = (char *)out->data + out->byte_offset;
+    if (out->data) out->data = (char *)out->data + out->byte_offset;
     return 1;
 }
 
@@ -108,16 +132,19 @@ static int same_layout(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* Lazily negated: its memory holds the opposite of its value, which DLPack does not tell. */
-static int is_negated(PyObject *tensor)
+/* Whether the tensors of one parameter lie apart; the loops assume it. */
+static int lie_apart(const DLTensor tensors[], int64_t size)
 {
-    PyObject *answer = PyObject_CallFunctionObjArgs(is_neg, tensor, NULL);
-    if (!answer) {
-        PyErr_Clear();
-        return 1;
+    if (!size) return 1;
+    for (int i = PARAM; i <= V_MAX; i++) {
+        const char *a = tensors[i].data;
+        for (int j = i + 1; a && j <= V_MAX; j++) {
+            const char *b = tensors[j].data;
+            if (b && a < b + size * (tensors[j].bits / 8) && b < a + size * (tensors[i].bits / 8))
+                return 0;
+        }
     }
-    Py_DECREF(answer);
-    return answer != Py_False;
+    return 1;
 }
 
 /* Makes room for item `index` of a growing array. */
@@ -135,50 +162,63 @@ static int reserve(void **array, Py_ssize_t *room, Py_ssize_t index, size_t widt
     return 1;
 }
 
-/* 1 added, 0 not eligible, -1 error. Order: param, grad, m, v, t, v_max or NULL. */
-static int add(Plan *plan, PyObject *const objects[6], int stochastic)
+/* Adds a parameter to the plan: 1 added, 0 not eligible, -1 error. `objects` are in the order of
+ * Role, and the caller holds references to them; objects[V_MAX] may be NULL. */
+static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
 {
-    DLTensor tensors[6];
-    const int count = objects[5] ? 6 : 5;
-    for (int i = 0; i < count; i++)
-        if (!objects[i] || !view(objects[i], &tensors[i])) return 0;
-    const DLTensor *param = &tensors[0], *t = &tensors[4];
-    const enum Type p = type_of(param), g = type_of(&tensors[1]), s = type_of(&tensors[2]);
+    /* First everything that lets other threads run, then the pointers. */
+    for (int i = 0; i < ROLES; i++) {
+        if (!objects[i]) {
+            if (i != V_MAX) return 0;
+        } else if (!is_plain(objects[i]) || is_negated(objects[i])) {
+            return 0;
+        }
+    }
+    DLTensor tensors[ROLES] = {{0}};
+    for (int i = 0; i < ROLES; i++) {
+        if (!objects[i]) continue;
+        if (!view(objects[i], &tensors[i])) return 0;
+        if ((uintptr_t)tensors[i].data % (tensors[i].bits < 8 ? 1 : tensors[i].bits / 8)) return 0;
+    }
+    const DLTensor *param = &tensors[PARAM], *t = &tensors[STEP];
+    const enum Type p = type_of(param), g = type_of(&tensors[GRAD]), s = type_of(&tensors[M]);
     if (p == UNSUPPORTED || g == UNSUPPORTED || s == UNSUPPORTED || s == F16) return 0;
     if (p == F64 ? g != F64 || s != F64 : g == F64 || s == F64) return 0;
     if (g != p && g != F32) return 0;
-    if (type_of(&tensors[3]) != s || (objects[5] && type_of(&tensors[5]) != s)) return 0;
-    if (t->ndim != 0 || type_of(t) != F32 || !t->data) return 0;
+    if (type_of(&tensors[V]) != s || (objects[V_MAX] && type_of(&tensors[V_MAX]) != s)) return 0;
+    if (t->ndim != 0 || (type_of(t) != F32 && type_of(t) != F64) || !t->data) return 0;
 
     const int dense = density(param);
     /* Random bits go by the logical position, which is that in memory only row by row. */
     if (!dense || (dense == 1 && (s == BF16 || (stochastic && p == BF16)))) return 0;
     int64_t size = 1;
     for (int d = 0; d < param->ndim; d++) size *= param->shape[d];
-    for (int i = 0; i < count; i++) {
-        if (i != 4 && i != 0 && !same_layout(param, &tensors[i])) return 0;
+    for (int i = PARAM; i <= V_MAX; i++) {
+        if (!objects[i]) continue;
+        if (i != PARAM && !same_layout(param, &tensors[i])) return 0;
         if (size && !tensors[i].data) return 0;
     }
-    if (is_negated(objects[1])) return 0; /* AdaMomentum refuses such parameters */
+    if (!lie_apart(tensors, size)) return 0;
 
     if (!reserve((void **)&plan->records, &plan->room, plan->size, sizeof(Record))) return -1;
     plan->distinct = -1; /* until steps() counts them */
     Record *r = &plan->records[plan->size++];
-    *r = (Record){.param = param->data, .grad = tensors[1].data, .m = tensors[2].data,
-                  .v = tensors[3].data, .v_max = objects[5] ? tensors[5].data : NULL,
-                  .t = t->data, .size = size, .param_type = p, .grad_type = g, .state_type = s};
-    for (int i = 0; i < count; i++) {
-        Py_INCREF(objects[i]);
+    *r = (Record){.size = size, .param_type = p, .grad_type = g, .state_type = s,
+                  .step_type = type_of(t)};
+    for (int i = 0; i < ROLES; i++) {
+        r->data[i] = tensors[i].data;
         r->alive[i] = objects[i];
+        Py_XINCREF(objects[i]);
     }
     return 1;
 }
 
 static void empty(Plan *plan)
 {
-    for (Py_ssize_t i = 0; i < plan->size; i++)
-        for (int j = 0; j < 6; j++) Py_XDECREF(plan->records[i].alive[j]);
+    const Py_ssize_t size = plan->size;
     plan->size = 0;
+    for (Py_ssize_t i = 0; i < size; i++)
+        for (int j = 0; j < ROLES; j++) Py_XDECREF(plan->records[i].alive[j]);
 }
 
 static Plan *plan_of(PyObject *capsule)
@@ -204,7 +244,7 @@ static void destroy(PyObject *capsule)
     }
     free(plan->records);
     free(plan->steps);
-    free(plan->seen);
+    free(plan->table);
     free(plan);
 }
 
@@ -220,12 +260,14 @@ static PyObject *py_bind(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ImportError, "torch's DLPack exchange API is of another version");
         return NULL;
     }
-    is_neg = PyObject_GetAttrString(tensor, "is_neg");
-    if (!is_neg) return NULL;
-    Py_INCREF(tensor);
-    Py_INCREF(parameter);
-    tensor_type = (PyTypeObject *)tensor;
-    parameter_type = (PyTypeObject *)parameter;
+    /* A method without arguments is a C function of the object; calling it that way is cheaper. */
+    PyObject *bound = PyObject_GetAttr(tensor, name_is_neg);
+    if (!bound) return NULL;
+    if (PyCFunction_CheckExact(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS)
+        is_neg = PyCFunction_GetFunction(bound);
+    Py_DECREF(bound);
+    tensor_type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(tensor));
+    parameter_type = (PyTypeObject *)Py_NewRef(parameter);
     exchange = table;
     Py_RETURN_NONE;
 }
@@ -239,22 +281,37 @@ static PyObject *py_plan(PyObject *module, PyObject *unused)
     return capsule;
 }
 
-/* The state of a parameter. States mostly have the order of the parameters, which spares the hash
- * of the key, a call into Python: looked at are the one behind the last, then the first. */
+/* The state of a parameter, a new reference, or NULL. States mostly have the order of the
+ * parameters, which spares the hash of the key, a call into Python: looked at are the one behind
+ * the last, then the first. */
 static PyObject *find(PyObject *states, PyObject *param, Py_ssize_t *position)
 {
     PyObject *key, *state;
     Py_ssize_t next = *position;
     if (PyDict_Next(states, &next, &key, &state) && key == param) {
         *position = next;
-        return state;
+        return Py_NewRef(state);
     }
     next = 0;
     if (*position && PyDict_Next(states, &next, &key, &state) && key == param) {
         *position = next;
-        return state;
+        return Py_NewRef(state);
     }
-    return PyDict_GetItemWithError(states, param);
+    return Py_XNewRef(PyDict_GetItemWithError(states, param));
+}
+
+/* Adds the parameter that `objects` begin with, if it has a state: 1, 0 or -1, as `add`. Other
+ * threads may replace what a dictionary holds, so a reference is taken to everything. */
+static int add_with_state(Plan *plan, PyObject *objects[ROLES], PyObject *state, int amsgrad,
+                          int stochastic)
+{
+    if (!PyDict_Check(state)) return 0;
+    for (int i = M; i < ROLES; i++) {
+        if (i == V_MAX && !amsgrad) continue;
+        objects[i] = Py_XNewRef(PyDict_GetItemWithError(state, name_of[i]));
+        if (!objects[i]) return PyErr_Occurred() ? -1 : 0;
+    }
+    return add(plan, objects, stochastic);
 }
 
 static PyObject *py_gather(PyObject *module, PyObject *args)
@@ -269,33 +326,22 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
     if (!plan) return NULL;
     empty(plan);
     PyObject *taken = PyList_New(0), *rest = PyList_New(0);
-    if (!taken || !rest) goto failed;
-    for (Py_ssize_t i = 0; i < PyList_Size(params); i++) {
-        PyObject *param = PyList_GetItem(params, i);
-        PyObject *grad = PyObject_GetAttr(param, name_grad);
-        if (!grad) goto failed;
-        int added = 0;
-        if (grad != Py_None) {
-            PyObject *state = find(states, param, &position);
-            if (state && PyDict_Check(state)) {
-                PyObject *const objects[6] = {
-                    param,
-                    grad,
-                    PyDict_GetItemWithError(state, name_m),
-                    PyDict_GetItemWithError(state, name_v),
-                    PyDict_GetItemWithError(state, name_t),
-                    amsgrad ? PyDict_GetItemWithError(state, name_v_max) : NULL,
-                };
-                added = amsgrad && !objects[5] ? 0 : add(plan, objects, stochastic);
-            }
-            if (added >= 0 && !PyErr_Occurred())
-                added = PyList_Append(added ? taken : rest, param);
+    int added = taken && rest ? 0 : -1;
+    for (Py_ssize_t i = 0; added >= 0 && i < PyList_Size(params); i++) {
+        PyObject *objects[ROLES] = {Py_NewRef(PyList_GetItem(params, i))};
+        objects[GRAD] = PyObject_GetAttr(objects[PARAM], name_grad);
+        if (!objects[GRAD]) {
+            added = -1;
+        } else if (objects[GRAD] != Py_None) {
+            PyObject *state = find(states, objects[PARAM], &position);
+            if (state) added = add_with_state(plan, objects, state, amsgrad, stochastic);
+            else added = PyErr_Occurred() ? -1 : 0;
+            Py_XDECREF(state);
+            if (added >= 0) added = PyList_Append(added ? taken : rest, objects[PARAM]);
         }
-        Py_DECREF(grad);
-        if (added < 0 || PyErr_Occurred()) goto failed;
+        for (int j = 0; j < ROLES; j++) Py_XDECREF(objects[j]);
     }
-    return Py_BuildValue("(NN)", taken, rest);
-failed:
+    if (added >= 0) return Py_BuildValue("(NN)", taken, rest);
     empty(plan);
     Py_XDECREF(taken);
     Py_XDECREF(rest);
@@ -304,49 +350,74 @@ failed:
 
 static PyObject *py_add(PyObject *module, PyObject *args)
 {
-    PyObject *capsule, *objects[6];
+    PyObject *capsule, *objects[ROLES];
     int stochastic;
-    if (!PyArg_ParseTuple(args, "O(OOOOOO)p", &capsule, &objects[0], &objects[1], &objects[2],
-                          &objects[3], &objects[5], &objects[4], &stochastic))
+    if (!PyArg_ParseTuple(args, "O(OOOOOO)p", &capsule, &objects[PARAM], &objects[GRAD],
+                          &objects[M], &objects[V], &objects[V_MAX], &objects[STEP], &stochastic))
         return NULL;
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
-    if (objects[5] == Py_None) objects[5] = NULL;
+    if (objects[V_MAX] == Py_None) objects[V_MAX] = NULL;
     const int added = add(plan, objects, stochastic);
     return added < 0 ? NULL : PyBool_FromLong(added);
 }
 
-static int by_round(const void *a, const void *b)
+/* An empty hash table for all records of the plan; 0 without memory. */
+static int clear_table(Plan *plan)
 {
-    const Record *x = a, *y = b;
-    return x->round < y->round ? -1 : x->round > y->round;
+    Py_ssize_t room = 64;
+    while (room < 2 * plan->size) room *= 2;
+    if (room > plan->table_room) {
+        Entry *grown = realloc(plan->table, (size_t)room * sizeof(Entry));
+        if (!grown) return 0;
+        plan->table = grown;
+        plan->table_room = room;
+    }
+    memset(plan->table, 0, (size_t)plan->table_room * sizeof(Entry));
+    return 1;
 }
 
-/* A parameter may stand in a group twice, and is then updated twice, but not by two threads at
- * once. Gives each record the number of its t's occurrences before it, and puts them in that
- * order. Returns 0 without memory. */
-static int count_rounds(Plan *plan)
+static Entry *look_up(const Plan *plan, uint64_t key)
 {
-    Py_ssize_t room = 64, most = 0;
-    while (room < 2 * plan->size) room *= 2;
-    if (room > plan->seen_room) {
-        Seen *grown = realloc(plan->seen, (size_t)room * sizeof(Seen));
-        if (!grown) return 0;
-        plan->seen = grown;
-        plan->seen_room = room;
-    }
-    room = plan->seen_room;
-    memset(plan->seen, 0, (size_t)room * sizeof(Seen));
+    const uint64_t mask = (uint64_t)plan->table_room - 1;
+    uint64_t at = ((key * 0x9E3779B97F4A7C15u) >> 20) & mask;
+    while (plan->table[at].key && plan->table[at].key != key) at = (at + 1) & mask;
+    plan->table[at].key = key;
+    return &plan->table[at];
+}
+
+/* The number of this step for each record. A parameter that is listed twice counts twice. */
+static void count_steps(Plan *plan)
+{
     for (Py_ssize_t i = 0; i < plan->size; i++) {
         Record *r = &plan->records[i];
-        size_t at = (size_t)(((uint64_t)(uintptr_t)r->t * 0x9E3779B97F4A7C15u) >> 20);
-        for (at &= (size_t)room - 1; plan->seen[at].t && plan->seen[at].t != r->t;)
-            at = (at + 1) & ((size_t)room - 1);
-        plan->seen[at].t = r->t;
-        r->round = plan->seen[at].count++;
-        if (r->round > most) most = r->round;
+        const char *step = r->data[STEP];
+        const double before = r->step_type == F32 ? *(const float *)step : *(const double *)step;
+        r->t = before + 1 + (double)look_up(plan, (uint64_t)(uintptr_t)step)->value++;
     }
-    if (most) qsort(plan->records, (size_t)plan->size, sizeof(Record), by_round);
+}
+
+/* The distinct numbers, and for each record which of them is its own. */
+static int list_steps(Plan *plan)
+{
+    plan->distinct = 0;
+    for (Py_ssize_t i = 0; i < plan->size; i++) {
+        Record *r = &plan->records[i];
+        if (i && r->t == r[-1].t) {
+            r->scalars = r[-1].scalars;
+            continue;
+        }
+        uint64_t key;
+        memcpy(&key, &r->t, 8);
+        Entry *entry = look_up(plan, key + 1); /* a key is not 0 */
+        if (!entry->value) {
+            const Py_ssize_t j = plan->distinct;
+            if (!reserve((void **)&plan->steps, &plan->steps_room, j, sizeof(double))) return 0;
+            plan->steps[j] = r->t;
+            entry->value = ++plan->distinct;
+        }
+        r->scalars = entry->value - 1;
+    }
     return 1;
 }
 
@@ -354,20 +425,10 @@ static PyObject *py_steps(PyObject *module, PyObject *capsule)
 {
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
-    if (!count_rounds(plan)) return PyErr_NoMemory();
-    plan->distinct = 0;
-    for (Py_ssize_t i = 0; i < plan->size; i++) {
-        Record *r = &plan->records[i];
-        const double t = (double)*r->t + 1 + (double)r->round;
-        Py_ssize_t j = plan->distinct - 1;
-        while (j >= 0 && plan->steps[j] != t) j--;
-        if (j < 0) {
-            j = plan->distinct++;
-            if (!reserve((void **)&plan->steps, &plan->steps_room, j, sizeof(double))) return NULL;
-            plan->steps[j] = t;
-        }
-        r->scalars = j;
-    }
+    if (!clear_table(plan)) return PyErr_NoMemory();
+    count_steps(plan);
+    clear_table(plan);
+    if (!list_steps(plan)) return NULL;
     PyObject *steps = PyList_New(plan->distinct);
     for (Py_ssize_t j = 0; steps && j < plan->distinct; j++) {
         PyObject *t = PyFloat_FromDouble(plan->steps[j]);
@@ -398,29 +459,32 @@ static PyObject *py_run(PyObject *module, PyObject *args)
     const int flags = (coupled ? COUPLED : 0) | (amsgrad ? AMSGRAD : 0) |
                       (nesterov ? NESTEROV : 0) | (rectify ? RECTIFY : 0);
     PyThreadState *saved = PyEval_SaveThread();
-    for (Py_ssize_t start = 0, end; start < plan->size; start = end) {
-        for (end = start; end < plan->size && plan->records[end].round == plan->records[start].round;
-             end++)
-            *plan->records[end].t = (float)plan->steps[plan->records[end].scalars];
-        update_all(plan, start, end, flags, stochastic, threads);
+    const int done = update_all(plan, flags, stochastic, threads);
+    for (Py_ssize_t i = 0; done && i < plan->size; i++) {
+        const Record *r = &plan->records[i];
+        if (r->step_type == F32) *(float *)r->data[STEP] = (float)r->t;
+        else *(double *)r->data[STEP] = r->t;
     }
     PyEval_RestoreThread(saved);
     empty(plan);
+    if (!done) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"bind", py_bind, METH_VARARGS, "bind(exchange_api, Tensor, Parameter): once, first"},
+    {"bind", py_bind, METH_VARARGS, "bind(exchange_api, a Tensor, Parameter): once, first"},
     {"plan", py_plan, METH_NOARGS, "plan(): an empty table of parameters"},
     {"gather", py_gather, METH_VARARGS,
      "gather(plan, params, state, amsgrad, stochastic): fill the plan anew with the parameters "
-     "that have a gradient; returns lists of those that are eligible and of those that are not"},
-    {"add", py_add, METH_VARARGS, "add(plan, slot, stochastic): whether the slot was eligible"},
+     "that have a gradient and can be updated; returns these and the others that have one"},
+    {"add", py_add, METH_VARARGS,
+     "add(plan, (param, grad, m, v, v_max, t), stochastic): add one parameter; False if it cannot "
+     "be updated"},
     {"steps", py_steps, METH_O,
-     "steps(plan): the distinct numbers of the coming step; call it when the plan is complete"},
+     "steps(plan): the distinct numbers of this step; to be called when the plan is complete"},
     {"run", py_run, METH_VARARGS,
-     "run(plan, scalars, coupled, amsgrad, nesterov, rectify, stochastic, threads): one step of "
-     "what the plan holds; scalars is an array of doubles, a row for each of steps(plan)"},
+     "run(plan, scalars, coupled, amsgrad, nesterov, rectify, stochastic, threads): take the step "
+     "with a row of scalars for each of steps()"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -431,12 +495,15 @@ static struct PyModuleDef definition = {
 
 PyMODINIT_FUNC PyInit__cpu(void)
 {
+    static const char *const names[ROLES] = {[M] = "exp_avg", [V] = "exp_avg_momentum_sq",
+                                             [V_MAX] = "max_exp_avg_momentum_sq",
+                                             [STEP] = "step"};
     name_grad = PyUnicode_InternFromString("grad");
-    name_m = PyUnicode_InternFromString("exp_avg");
-    name_v = PyUnicode_InternFromString("exp_avg_momentum_sq");
-    name_v_max = PyUnicode_InternFromString("max_exp_avg_momentum_sq");
-    name_t = PyUnicode_InternFromString("step");
-    if (!name_grad || !name_m || !name_v || !name_v_max || !name_t) return NULL;
+    name_is_neg = PyUnicode_InternFromString("is_neg");
+    if (!name_grad || !name_is_neg) return NULL;
+    for (int i = M; i < ROLES; i++)
+        if (!(name_of[i] = PyUnicode_InternFromString(names[i]))) return NULL;
+    choose_loops();
     PyObject *module = PyModule_Create(&definition);
     if (!module || PyModule_AddIntConstant(module, "VERSION", VERSION) < 0) return NULL;
     return module;

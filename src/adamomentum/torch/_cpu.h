@@ -11,37 +11,44 @@
 enum Type { F32, F64, BF16, F16, UNSUPPORTED };
 enum Flag { COUPLED = 1, AMSGRAD = 2, NESTEROV = 4, RECTIFY = 8 };
 
+/* The tensors of one parameter, in the order in which they are gathered. */
+enum Role { PARAM, GRAD, M, V, V_MAX, STEP, ROLES };
+
+/* One parameter. Its pointers are valid while `alive` holds the tensors and nobody resizes them. */
 typedef struct {
-    char *param, *grad, *m, *v, *v_max;
-    float *t;
+    char *data[ROLES]; /* data[V_MAX] is NULL without AMSGrad */
     int64_t size;
-    uint8_t param_type, grad_type, state_type;
-    Py_ssize_t round; /* how often its t stands in the plan before it */
-    Py_ssize_t scalars; /* index into the table of scalars, one for each distinct step */
-    PyObject *alive[6];
+    uint8_t param_type, grad_type, state_type, step_type;
+    double t;           /* the number of this step */
+    Py_ssize_t scalars; /* its row in the table of scalars, one for each distinct step */
+    PyObject *alive[ROLES];
 } Record;
 
-/* A row of the array that Python passes, Scalars of _scalars.py: the names and their order. */
+/* A row of the array that Python passes: the fields of Scalars in _scalars.py, in their order. */
 typedef struct {
-    double t, factor, coupled, b1, w1, k, b2, w2, eps, scale, shift, a, b, kept;
+    double t, factor, coupled, b1, w1, k, b2, w2, eps, scale, a, b, lr, kept;
 } Scalars;
 
-/* Of each distinct t of a plan, how often it occurs. */
+/* A hash table from a nonzero key to a number. */
 typedef struct {
-    const float *t;
-    Py_ssize_t count;
-} Seen;
+    uint64_t key;
+    Py_ssize_t value;
+} Entry;
 
 typedef struct {
     Record *records;
+    Py_ssize_t size, room;
     double *steps; /* the distinct numbers of this step */
-    Seen *seen;    /* a hash table */
+    Py_ssize_t distinct, steps_room;
+    Entry *table; /* scratch memory */
+    Py_ssize_t table_room;
     const Scalars *scalars;
-    Py_ssize_t size, room, distinct, steps_room, seen_room;
 } Plan;
 
-/* One step of the records from `start` up to `end`, by at most so many threads. */
-void update_all(const Plan *plan, Py_ssize_t start, Py_ssize_t end, int flags, int stochastic,
-                int threads);
+/* To be called once, first. */
+void choose_loops(void);
+
+/* Takes one step of every record, with at most so many threads. Returns 0 without memory. */
+int update_all(const Plan *plan, int flags, int stochastic, int threads);
 
 #endif

@@ -49,6 +49,9 @@ def supports(slot: Slot, group: Group) -> bool:
         slot.v_max is not None and slot.v_max.dtype != slot.m.dtype
     ):
         return False
+    # The sums are those of the moments' dtype.
+    if slot.param.dtype == torch.float64 != slot.m.dtype:
+        return False
     if any(isinstance(beta, Tensor) for beta in group["betas"]):
         return False
     if in_graph(group) and any(isinstance(group[key], Tensor) for key in ("eps", "weight_decay")):
@@ -96,32 +99,41 @@ def _update_batch(slots: list[Slot], scalars: Table) -> None:
     if eps < torch.finfo(roots[0].dtype).tiny:
         for root in roots:  # as in rule.py, 0/0 becomes 0
             root.masked_fill_(root == 0, 1.0)
+    scales = weights.scale
     if group["rectify"]:
         torch._foreach_add_(roots, eps)
-        torch._foreach_clamp_max_(roots, torch.finfo(roots[0].dtype).max)  # inf * 0 is no 0
-    torch._foreach_mul_(roots, weights.scale)
-    if group["rectify"]:
-        torch._foreach_add_(roots, weights.shift)
+        torch._foreach_mul_(roots, scales)
+        for root, scale in zip(roots, scales, strict=True):
+            # As long as there is no denominator, it is 1, whatever the root is: inf * 0 is NaN.
+            if torch.is_tensor(scale):
+                root.masked_fill_(scale == 0, 1.0)
+            elif scale == 0:
+                root.fill_(1.0)
+        scales = [1.0] * len(roots)
+
+    # lr goes into the root: lr * m may overflow where lr * (m / root) does not. With lr = 0 the root
+    # becomes infinite, the quotient 0.
+    rates = [-lr / scale for lr, scale in zip(weights.lr, scales, strict=True)]
+    if not group["nesterov"]:
+        rates = [rate * a for rate, a in zip(rates, weights.a, strict=True)]
 
     if params[0].dtype in HALF:
         # Summed in float32 and rounded once: a bfloat16 would lose a decay of 1 - 1e-5 entirely.
         torch._foreach_reciprocal_(roots)
         torch._foreach_mul_(roots, ms)
-        torch._foreach_mul_(roots, weights.a)
+        torch._foreach_mul_(roots, rates)
         torch._foreach_add_(roots, params, alpha=kept)
         for param, value, t in zip(params, roots, ts, strict=True):
             param_codec(param, group).encode(param, value, t, Stream.PARAM)
         return
 
+    torch._foreach_div_(roots, rates)
     if scalars.decay:
         torch._foreach_mul_(params, kept)
     if group["nesterov"]:
         if coupled:
             torch._foreach_addcdiv_(params, params, roots, [b * coupled for b in weights.b])
         torch._foreach_addcdiv_(params, grads, roots, [b * factor for b in weights.b])
-    if torch.is_tensor(weights.a[0]):
-        # addcdiv takes numbers alone. With lr = 0 the roots become infinite, the quotient 0.
-        torch._foreach_div_(roots, weights.a)
-        torch._foreach_addcdiv_(params, ms, roots)
-    else:
         torch._foreach_addcdiv_(params, ms, roots, weights.a)
+    else:
+        torch._foreach_addcdiv_(params, ms, roots)

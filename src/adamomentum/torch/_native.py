@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from array import array
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -17,8 +18,8 @@ from adamomentum.torch._state import Group, Slot, States, slot_of
 __all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
 
 NAME, FUSED, VALIDATES = "fused (CPU)", True, True
-# Of what this file and the extension say to each other; _cpu.c has the same number.
-VERSION = 2
+# The interface between this file and the extension; _cpu.c has the same number.
+VERSION = 3
 
 
 def _load() -> tuple[Any, str]:
@@ -31,11 +32,17 @@ def _load() -> tuple[Any, str]:
     try:
         module = importlib.import_module("adamomentum.torch._cpu")
     except ImportError as error:
-        return None, f"the native extension is not there, pip found no C compiler ({error})"
+        return None, build_note() or f"the native extension was not built ({error})"
     if reason := mismatch(module):
         return None, reason
-    module.bind(exchange, torch.Tensor, torch.nn.Parameter)
+    module.bind(exchange, torch.empty(0), torch.nn.Parameter)
     return module, ""
+
+
+def build_note() -> str:
+    """What setup.py wrote about a kernel that it could not build, or only without OpenMP."""
+    file = Path(__file__).with_name("_cpu_build.txt")
+    return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
 
 
 def mismatch(module: Any) -> str:

@@ -7,11 +7,11 @@ With them a step is
     v     = beta2 v + weight2 (k m)^2 + eps
     v_max = max(v_max, v)                    only with amsgrad
     root  = sqrt(v), or 1 where v is 0       with amsgrad, of v_max
-    root  = min(root + eps, largest float)   only with rectify
-    param = kept param + (a m + b g) / (scale root + shift)
+    root  = scale root                       with rectify, scale (root + eps), or 1 if scale is 0
+    param = kept param - lr ((a m + b g) / root)
 
-m, v and v_max are stored. v is 0 if eps is 0 and the gradient always was: 0 / 0 would be NaN. The
-minimum is there because v may overflow while scale is 0: inf * 0 would be NaN.
+m, v and v_max are stored. lr comes last: lr m may overflow where the quotient does not. v is 0 if eps is
+0 and the gradient always was: 0 / 0 would be NaN.
 """
 
 from __future__ import annotations
@@ -44,11 +44,10 @@ class Scalars(NamedTuple):
     weight2: Any
     eps: Any
     scale: Any
-    shift: Any
-    """1 where rectify has no denominator yet."""
+    """With rectify, 0 as long as there is no denominator."""
     a: Any
-    """With -lr in it, as b."""
     b: Any
+    lr: Any
     kept: Any
     """What decoupled weight decay leaves of the parameter."""
 
@@ -141,9 +140,9 @@ class Table:
             1 - beta2,
             s.eps,
             s.scale,
-            0.0 if s.outside is None else (s.scale == 0) * 1.0,
-            -lr * s.a,
-            0.0 if s.b is None else -lr * s.b,
+            s.a,
+            0.0 if s.b is None else s.b,
+            lr,
             1 - lr * self.decay if self.decay else 1.0,
         )
 

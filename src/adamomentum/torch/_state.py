@@ -124,10 +124,15 @@ def _complete(
 
 
 def new_step(param: Tensor, group: Group, value: float | Tensor = 0.0) -> Tensor:
-    """A step number for a parameter; as Adam's, float64 only if that is the default dtype."""
-    device = param.device if group["capturable"] else "cpu"
+    """A step number for a parameter, float32 unless the default dtype is float64, as Adam's.
+
+    Stochastic rounding needs float64: in float32 counting ends at 2^24, and noise that goes by the
+    step number would repeat from there on.
+    """
+    device = param.device if group["capturable"] else torch.device("cpu")
     given = value.dtype if isinstance(value, Tensor) else torch.get_default_dtype()
-    double = given == torch.float64 and not group["fused"]
+    rounds = param_codec(param, group) is STOCHASTIC or state_dtype(param, group) is torch.bfloat16
+    double = (rounds or (given == torch.float64 and not group["fused"])) and device.type != "mps"
     dtype = torch.float64 if double else torch.float32
     if isinstance(value, Tensor):
         # The sum is a copy, and -0.0 becomes 0.

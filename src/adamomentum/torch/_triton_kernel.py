@@ -132,9 +132,9 @@ def _kernel(
     weight2 = tl.load(row + 7)
     eps = tl.load(row + 8)
     scale = tl.load(row + 9)
-    shift = tl.load(row + 10)
-    a = tl.load(row + 11)
-    b = tl.load(row + 12)
+    a = tl.load(row + 10)
+    b = tl.load(row + 11)
+    lr = tl.load(row + 12)
     kept = tl.load(row + 13)
 
     param = tl.load(param_at, mask=mask, other=0.0).to(REAL)
@@ -148,21 +148,20 @@ def _kernel(
     if AMSGRAD:
         v_max_at = tl.load(at + 4).to(tl.pointer_type(STATE)) + position
         v_max = tl.load(v_max_at, mask=mask, other=0.0).to(REAL)
-        most = tl.where(v <= v_max, v_max, v)  # a NaN in v wins
+        most = tl.where((v_max > v) | (v_max != v_max), v_max, v)  # NaN if either is
         tl.store(v_max_at, _narrow(most, position, t, _V_MAX, STATE, True), mask=mask)
     most = tl.where(most == 0, 1.0, most)  # 0/0 becomes 0, as in rule.py
     # Rounded as IEEE asks: the plain float32 operations are approximate on some GPUs.
     root = tl.sqrt_rn(most) if REAL == tl.float32 else tl.sqrt(most)
     if RECTIFY:
-        # Before it sets in, scale is 0 and shift 1; an infinite root must not make that NaN.
-        root = tl.where(scale == 0, shift, (root + eps) * scale + shift)
+        root = tl.where(scale > 0, (root + eps) * scale, 1.0)
     else:
         root *= scale
     numerator = a * m
     if NESTEROV:
         numerator += b * g
     step = tl.div_rn(numerator, root) if REAL == tl.float32 else numerator / root
-    param = kept * param + step
+    param = kept * param - lr * step
 
     tl.store(m_at, _narrow(m, position, t, _M, STATE, True), mask=mask)
     tl.store(v_at, _narrow(v, position, t, _V, STATE, True), mask=mask)
