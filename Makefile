@@ -3,18 +3,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt
-SOURCES := pyproject.toml constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
+SOURCES := pyproject.toml setup.py constraints.txt $(wildcard src/adamomentum/torch/_cpu*.[ch])
 # One thread per test process: two pools on the same cores slow torch down many times. A module's
 # tests stay in one process, so that their fixtures are made once.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2) --dist loadscope
 
-.PHONY: help install race lint check test test-all bench results docs clean
+.PHONY: help install race lint check test test-all fuzz bench results docs clean
 
 help:
 	@echo "make race      race eight optimizers on an embedded problem"
 	@echo "make check     lint, types and the fast tests"
 	@echo "make test      lint, types and all tests but the full grids"
 	@echo "make test-all  the full grids too"
+	@echo "make fuzz      10,000 random steps of the native kernel under sanitizers"
 	@echo "make bench     step time and memory beside torch.optim.Adam"
 	@echo "make results   tables and pages of results, from the records in results/"
 	@echo "make docs      the documentation, in site/"
@@ -53,6 +54,10 @@ test-all: lint
 
 race: $(VENV)/lab
 	$(BIN)/adamomentum race digits_cnn
+
+# Under sanitizers, with each of gcc, gcc-11 and clang that is installed.
+fuzz: install
+	$(BIN)/python -m tools.fuzz
 
 bench: $(VENV)/lab
 	$(BIN)/adamomentum bench

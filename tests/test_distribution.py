@@ -50,7 +50,8 @@ def test_the_source_holds_what_the_wheel_is_made_of(distributions):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "constraints.txt"} <= names
-    assert {f"src/adamomentum/torch/_cpu{end}" for end in (".c", ".h", "_kernel.c")} <= names
+    ends = (".c", ".h", "_kernel.c", "_loops.h", "_step.h")
+    assert {f"src/adamomentum/torch/_cpu{end}" for end in ends} <= names
     assert not any(name.startswith(("tests", "results", "docs")) for name in names)
 
 

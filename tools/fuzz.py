@@ -19,19 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src/adamomentum/torch"
-FLAGS = [
-    "-std=gnu11",
-    "-g",
-    "-O2",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fopenmp",
-    "-fPIC",
-    "-shared",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-]
+FLAGS = (
+    *("-std=gnu11", "-g", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fopenmp"),
+    *("-fPIC", "-shared", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+)
 
 
 def build(compiler: str, folder: Path) -> str:

@@ -111,8 +111,8 @@ def _update_batch(slots: list[Slot], scalars: Table) -> None:
                 root.fill_(1.0)
         scales = [1.0] * len(roots)
 
-    # lr goes into the root: lr * m may overflow where lr * (m / root) does not. With lr = 0 the root
-    # becomes infinite, the quotient 0.
+    # lr goes into the root: lr * m may overflow where lr * (m / root) does not. With lr = 0 the
+    # root becomes infinite, the quotient 0.
     rates = [-lr / scale for lr, scale in zip(weights.lr, scales, strict=True)]
     if not group["nesterov"]:
         rates = [rate * a for rate, a in zip(rates, weights.a, strict=True)]

@@ -10,8 +10,8 @@ With them a step is
     root  = scale root                       with rectify, scale (root + eps), or 1 if scale is 0
     param = kept param - lr ((a m + b g) / root)
 
-m, v and v_max are stored. lr comes last: lr m may overflow where the quotient does not. v is 0 if eps is
-0 and the gradient always was: 0 / 0 would be NaN.
+m, v and v_max are stored. lr comes last: lr m may overflow where the quotient does not. v is 0 if
+eps is 0 and the gradient always was: 0 / 0 would be NaN.
 """
 
 from __future__ import annotations
