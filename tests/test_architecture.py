@@ -15,7 +15,7 @@ SRC = Path(__file__).parents[1] / "src"
 LIBRARY = sorted((SRC / "adamomentum").rglob("*.py"))
 FRAMEWORKS = {"torch", "jax", "optax", "keras", "tensorflow", "numpy"}
 # The one framework a part of the library may import; everything else imports none.
-HOST = {"torch": {"torch"}, "optax.py": {"jax", "optax"}, "keras.py": {"keras"}}
+HOST = {"torch": {"torch"}, "optax.py": {"jax", "numpy", "optax"}, "keras.py": {"keras"}}
 
 
 def imported(path):

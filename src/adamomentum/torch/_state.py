@@ -113,7 +113,8 @@ def _complete(
     param: Tensor, state: dict[str, Tensor], keys: tuple[str, ...], group: Group
 ) -> dict[str, Tensor]:
     complete = dict(state)
-    if not complete:
+    # A wrapper may keep something of its own in a state that has not begun.
+    if "step" not in complete and M not in complete:
         complete["step"] = new_step(param, group)
     for key in keys:
         if key not in complete:

@@ -277,7 +277,7 @@ class AdaMomentum(Optimizer):
             with torch.inference_mode(False):  # or the copies could not be updated outside it
                 for i, param, group in pairs(loaded, self.param_groups):
                     if saved := loaded["state"].get(i):
-                        self.state[param] = _own(saved, param, group)
+                        self.state[param].update(_own(saved, param, group))
 
         # As hooks, so that the user's own see and may change what is loaded.
         handles = [
@@ -305,17 +305,16 @@ _DEFAULTS = {
 
 
 def _own(saved: dict[str, Any], param: Tensor, group: Group) -> dict[str, Any]:
-    """A copy of one parameter's saved state on its device, moments in the dtype they have.
+    """What of a parameter's saved state torch does not load right.
 
-    Only float16, in which other optimizers may keep them, is widened.
+    The step and the moments, as copies on the parameter's device in the dtype they have (only
+    float16, in which other optimizers may keep them, is widened), and whatever is no tensor.
+    Other tensors, a wrapper's say, are loaded as torch loads them.
     """
-    own = {}
-    for key, value in saved.items():
-        if key == "step":
-            own[key] = new_step(param, group, value)
-        elif key in (M, V, V_MAX):
-            dtype = torch.promote_types(value.dtype, torch.bfloat16)
-            own[key] = value.to(param.device, dtype).clone()
-        else:
-            own[key] = value
+    own = {key: value for key, value in saved.items() if not isinstance(value, Tensor)}
+    if "step" in saved:
+        own["step"] = new_step(param, group, saved["step"])
+    for key in {M, V, V_MAX} & saved.keys():
+        dtype = torch.promote_types(saved[key].dtype, torch.bfloat16)
+        own[key] = saved[key].to(param.device, dtype).clone()
     return own

@@ -382,3 +382,16 @@ def test_betas_may_become_a_list():
         optimizer.param_groups[0]["betas"] = betas
         feed(optimizer, [param], range(3))
     assert torch.equal(tuples, lists)
+
+
+def test_what_else_is_in_a_state_is_loaded_as_torch_loads_it():
+    """An entry of a wrapper's, say: in the dtype of the parameter."""
+    saved = parameter(3), parameter(3, dtype=torch.float64)
+    optimizers = [AdaMomentum([param]) for param in saved]
+    feed(optimizers[0], [saved[0]], range(1))
+    optimizers[0].state[saved[0]].update(z=torch.ones(3), note="kept")
+    optimizers[1].load_state_dict(optimizers[0].state_dict())
+    state = optimizers[1].state[saved[1]]
+    assert state["z"].dtype is torch.float64
+    assert state["note"] == "kept"
+    assert state["exp_avg"].dtype is torch.float32
