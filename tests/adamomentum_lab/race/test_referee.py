@@ -1,0 +1,162 @@
+"""The referee: which runs it asks for, and that its verdicts are rarely false."""
+
+import math
+import random
+
+import pytest
+from benchmarks import verdicts
+
+from adamomentum_lab.race.bracket import Axis, SearchSpace, bracket
+from adamomentum_lab.race.referee import Conduct, Pair, Referee
+
+AB = Pair("a", "b")
+
+
+def race(score, conduct, names="ab", resolution=0.0):
+    """Conduct a race on a function (contender, decades from the start, seed, stage) -> score."""
+    spaces = {name: SearchSpace({}, (Axis("lr", 1e-3),)) for name in names}
+    referee = Referee(spaces, conduct, {name: bracket(own) for name, own in spaces.items()})
+    referee.resolution = resolution
+    done, tasks = [], referee.begin()
+    while tasks:
+        task = tasks.pop()
+        done.append(task)
+        found = score(task.contender, float(task.point[0]), task.seed, task.stage)
+        lost = found is not None and not math.isfinite(found)
+        told = None if found is None else (found, math.inf if lost else 0.0)
+        tasks += referee.tell(task, told)
+    assert referee.judged
+    return referee, done
+
+
+def conduct(trials=10, levels=None, **others):
+    return Conduct(trials, levels or {5: 0.05}, (AB,), **others)
+
+
+def noise(contender, x, seed):
+    return random.Random(f"{contender} {x} {seed}").gauss(0, 0.05)
+
+
+def bowls(gap, at=0.0):
+    def score(contender, x, seed, stage):
+        best, middle = (0.0, 0.0) if contender == "a" else (gap, at)
+        return best + (x - middle) ** 2 + noise(contender, x, seed)
+
+    return score
+
+
+def test_a_tie_needs_no_neighbours():
+    referee, done = race(bowls(0.0), conduct())
+    assert referee.kind(AB) == "undecided"
+    assert all(len(own.asked) == 1 for own in referee.contenders.values())
+    assert sum(task.stage == "final" for task in done) == 10
+
+
+def test_only_the_loser_is_run_beside_its_tuned_setting():
+    referee, _ = race(bowls(1.0, at=0.4), conduct())
+    assert referee.kind(AB) == "better"
+    assert len(referee.contenders["a"].asked) == 1
+    assert len(referee.contenders["b"].asked) >= 3
+
+
+def test_the_tuning_seed_is_not_a_final_seed():
+    _, done = race(bowls(1.0), conduct())
+    assert {task.seed for task in done if task.stage == "tuning"} == {0}
+    assert {task.seed for task in done if task.stage == "final"} == {1, 2, 3, 4, 5}
+
+
+def test_every_contender_has_at_most_the_same_trials():
+    referee, done = race(bowls(0.5, at=-6.0), conduct(trials=7))
+    for name, own in referee.contenders.items():
+        count = sum(task.contender == name and task.stage == "tuning" for task in done)
+        assert count == len(own.trials) <= 7
+
+
+def test_a_search_that_ended_too_early_is_certified_or_undecided():
+    """With two trials the best lr of b, a decade and a half away, was never tried."""
+    referee, _ = race(bowls(0.0, at=1.5), conduct(trials=2))
+    assert referee.kind(AB) == "undecided"
+    assert referee.contenders["b"].certified > 0
+
+
+def test_certification_is_bounded():
+    referee, _ = race(bowls(0.0, at=30.0), conduct(trials=2, certify=3))
+    assert referee.contenders["b"].certified == 3
+    assert referee.kind(AB) == "undecided"
+
+
+def test_a_lost_run_makes_a_pair_incomparable():
+    def score(contender, x, seed, stage):
+        lost = contender == "b" and stage == "final" and seed == 3
+        return None if lost else bowls(1.0)(contender, x, seed, stage)
+
+    referee, _ = race(score, conduct())
+    assert referee.kind(AB) == "not comparable"
+
+
+def test_a_contender_that_diverges_on_a_final_seed_cannot_win():
+    def score(contender, x, seed, stage):
+        if contender == "a" and stage == "final" and seed == 2:
+            return math.inf
+        return bowls(1.0)(contender, x, seed, stage)
+
+    referee, _ = race(score, conduct())
+    assert referee.kind(AB) != "better"
+
+
+def test_a_contender_that_diverges_everywhere_leaves_it_undecided():
+    def score(contender, x, seed, stage):
+        return math.inf if contender == "b" else bowls(0.0)(contender, x, seed, stage)
+
+    referee, _ = race(score, conduct(certify=2))
+    assert referee.kind(AB) == "undecided"
+    assert referee.contenders["b"].certified == 2
+
+
+def test_equivalence_needs_both_to_be_certified():
+    referee, _ = race(bowls(0.0), conduct(margin=0.3))
+    assert referee.kind(AB) == "equivalent"
+    assert all(len(own.asked) >= 3 for own in referee.contenders.values())
+
+
+def test_more_looks_take_more_seeds_for_open_pairs_only():
+    pairs = (Pair("a", "base"), Pair("b", "base"))
+    levels = {3: 0.01, 6: 0.015, 12: 0.025}
+
+    def score(contender, x, seed, stage):
+        best = {"base": 0.0, "a": 5.0, "b": 0.0}[contender]
+        return best + x * x + noise(contender, x, seed)
+
+    plan = Conduct(8, levels, pairs)
+    referee, _ = race(score, plan, names=("base", "a", "b"))
+    seeds = {name: own.seeds for name, own in referee.contenders.items()}
+    assert seeds == {"base": 12, "a": 3, "b": 12}
+    assert [referee.kind(pair) for pair in pairs] == ["worse", "undecided"]
+
+
+def test_untuned_contenders_are_run_at_their_start():
+    referee, done = race(bowls(1.0), conduct(trials=0, certify=0))
+    assert {task.stage for task in done} == {"final"}
+    assert {task.point for task in done} == {referee.contenders["a"].space.start}
+
+
+def test_the_same_results_lead_to_the_same_tasks():
+    first, second = (race(bowls(0.3, at=0.7), conduct())[1] for _ in range(2))
+    assert set(first) == set(second)
+
+
+@pytest.mark.parametrize("trials", [4, 10])
+def test_verdicts_are_rarely_false(trials):
+    """A few races of every problem; `benchmarks/verdicts.py` runs 2,000 of each."""
+    races, false, power = 20, 0, []
+    suite = verdicts.problems()
+    for index, problem in enumerate(suite):
+        if not problem.assumed:
+            continue
+        _, _, kinds, wrong, _, _ = verdicts.simulate((index, trials, 10, races))
+        false += wrong
+        if abs(problem.truth) >= 1.99 * problem.sd > 0:
+            power.append(1 - kinds["undecided"] / races)
+    count = races * sum(problem.assumed for problem in suite)
+    assert false <= 0.03 * count
+    assert sum(power) / len(power) >= 0.7
