@@ -86,9 +86,19 @@ class Contender:
                 found[name] = other[name]
         return found
 
+    def decoupled(self, settings: Settings) -> Settings:
+        """The settings with decoupled weight decay, the form that makes contenders comparable.
+
+        Where the optimizer's class knows only the coupled form, `build` has the lab apply it.
+        """
+        if "weight_decay" not in self.settings or self.decay == "decoupled":
+            return settings
+        return {**settings, **DECOUPLED}
+
     def check(self, settings: Iterable[str]) -> None:
         """Refuse names of settings that it does not have."""
-        if strange := [name for name in settings if name not in self.settings]:
+        known = {*self.settings, *(DECOUPLED if self.decay == "coupled" else ())}
+        if strange := [name for name in settings if name not in known]:
             raise LabError(
                 f"{self.name} has no setting {strange[0]!r}; it has {', '.join(self.settings)}."
             )
@@ -103,4 +113,32 @@ class Contender:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in {**self.settings, **settings}.items()
         }
-        return self.optimizer(params, **chosen)
+        if "decoupled_weight_decay" in self.settings or "decoupled_weight_decay" not in chosen:
+            return self.optimizer(params, **chosen)
+        optimizer = self.optimizer(
+            params, **{k: v for k, v in chosen.items() if k not in DECOUPLED}
+        )
+        if chosen["decoupled_weight_decay"]:
+            decouple_weight_decay(optimizer)
+        return optimizer
+
+
+def decouple_weight_decay(optimizer: Optimizer) -> None:
+    """Have every step multiply the parameters by 1 - lr * weight_decay, as AdamW does.
+
+    The weight decay of each group moves from `weight_decay`, which the optimizer would couple with
+    the gradient, to `decoupled_decay`, which it ignores and its checkpoints keep.
+    """
+    import torch
+
+    for group in optimizer.param_groups:
+        group["decoupled_decay"], group["weight_decay"] = group["weight_decay"], 0.0
+
+    @torch.no_grad()
+    def shrink(optimizer: Optimizer, *_: object) -> None:
+        for group in optimizer.param_groups:
+            params = [param for param in group["params"] if param.grad is not None]
+            if params and group["decoupled_decay"]:
+                torch._foreach_mul_(params, 1 - float(group["lr"]) * group["decoupled_decay"])
+
+    optimizer.register_step_pre_hook(shrink)

@@ -81,6 +81,20 @@ def test_a_finished_run_is_not_repeated(engine, tmp_path):
     assert engine.said == ["1 of 2 runs were finished before."]
 
 
+def test_runs_that_follow_from_others_are_done_too(engine, tmp_path):
+    """Also where a run that others follow from was finished before."""
+    jobs = jobs_of(engine.store, tmp_path, "plain", [1, 2, 3])
+    engine.run([jobs[0], jobs[2]])
+    after, ended = {jobs[0].spec.id: [jobs[1]], jobs[1].spec.id: [jobs[2]]}, []
+
+    def follow(job, run):
+        ended.append((job.spec.seed, run.status))
+        return after.pop(job.spec.id, [])
+
+    assert [run.spec.seed for run in engine.run(jobs[:1], follow=follow)] == [1]
+    assert ended == [(1, "done"), (2, "done"), (3, "done")]
+
+
 def test_a_part_of_a_run_is_continued(engine, tmp_path):
     (job,) = jobs_of(engine.store, tmp_path, "plain", [1])
     (part,) = engine.run([replace(job, epochs=2)])

@@ -102,8 +102,17 @@ class Driver(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, jobs: list[Job], emit: Listener = lambda _: None) -> list[Run]:
-        """All jobs; the result is in their order."""
+    def run(
+        self,
+        jobs: list[Job],
+        emit: Listener = lambda _: None,
+        follow: Callable[[Job, Run], list[Job]] = lambda *_: [],
+    ) -> list[Run]:
+        """Do all jobs; the result is in their order.
+
+        `follow` is called with each job that ended and returns the jobs that follow from it. Their
+        runs are not part of the result.
+        """
         results: dict[str, Run] = {}
         attempts: dict[str, int] = {}
         waiting = deque({job.spec.id: job for job in jobs}.values())
@@ -111,6 +120,10 @@ class Driver(ABC):
         def finish(job: Job, run: Run) -> None:
             results[job.spec.id] = run
             emit(RunEnded(job.stage, run, job.epochs))
+            for new in follow(job, run):
+                if new.spec.id in results:
+                    raise LabError(f"{new.spec} was asked for twice.")
+                waiting.append(new)
 
         def fail(job: Job, error: str) -> None:
             run = self.store.get(job.spec) or Run(job.spec, "failed")

@@ -193,3 +193,48 @@ def test_whose_settings_a_protocol_states():
     # What is stated for the control itself goes before.
     assert get("eadam").settings_for({**stated, "eadam": {"lr": 8.0}}) == {"lr": 8.0, "eps": 2.0}
     assert get("eadam").settings_for({}) == {}
+
+
+@pytest.mark.parametrize("name", contenders.names())
+def test_decoupled_weight_decay_shrinks_weights_by_lr_times_its_strength(name):
+    """One step with decay minus one without is -lr * weight_decay * theta, for every contender."""
+    contender = contenders.get(name)
+    if "weight_decay" not in contender.settings:
+        pytest.skip("has no weight decay")
+
+    def step(strength):
+        param = torch.nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+        frozen = torch.nn.Parameter(torch.tensor([5.0], dtype=torch.float64))
+        settings = contender.decoupled({"lr": 0.01, "weight_decay": strength})
+        optimizer = contender.build([param, frozen], **settings)
+        param.grad = torch.tensor([0.3, 0.1, -0.2], dtype=torch.float64)
+        optimizer.step()
+        assert frozen.item() == 5.0  # without a gradient nothing happens to it
+        return param.detach()
+
+    expected = -0.01 * 0.5 * torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+    torch.testing.assert_close(step(0.5) - step(0.0), expected, rtol=0, atol=1e-12)
+
+
+def test_decay_that_the_lab_applies_survives_a_checkpoint_and_follows_the_schedule():
+    def build():
+        param = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+        sgdm = contenders.get("sgdm")
+        return param, sgdm.build([param], **sgdm.decoupled({"lr": 0.1, "weight_decay": 0.5}))
+
+    param, optimizer = build()
+    param.grad = torch.zeros_like(param)
+    optimizer.step()
+    assert param.item() == pytest.approx(1 - 0.1 * 0.5)
+    restored, other = build()
+    other.load_state_dict(optimizer.state_dict())
+    other.param_groups[0]["lr"] = 0.01
+    restored.grad = torch.zeros_like(restored)
+    other.step()
+    assert restored.item() == pytest.approx(1 - 0.01 * 0.5)
+
+
+def test_the_form_an_optimizer_is_known_by_is_the_default():
+    param = torch.nn.Parameter(torch.ones(1))
+    optimizer = contenders.get("sgdm").build([param], weight_decay=0.5)
+    assert optimizer.param_groups[0]["weight_decay"] == 0.5
