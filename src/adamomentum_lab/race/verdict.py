@@ -1,0 +1,211 @@
+"""The verdict on a pair of contenders: what is known, and what stands between it and an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from adamomentum_lab.race.bracket import Point
+from adamomentum_lab.race.referee import Conduct, Contender, Pair
+from adamomentum_lab.stats.distributions import t_quantile
+from adamomentum_lab.stats.potential import mean
+from adamomentum_lab.stats.verdicts import LOOKS, Interval, Kind, Standing, interval, kind_of
+
+Why = Literal["gap", "edge", "diverged", "tie", "seeds", "looks", "lost runs"]
+Ends = tuple[float | None, float | None]
+"""Of an interval; None where it has no finite end."""
+MOST_SEEDS = 1000
+"""More seeds than this are not suggested."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a pair is undecided."""
+
+    why: Why
+    """`gap`: a better value may lie between two that were run. `edge`: it may lie beyond all of
+    them. `diverged`: the better contender lost a final run. `tie`: the difference is below the
+    resolution of the metric. `seeds`: chance explains the difference. `looks`: the level is used
+    up. `lost runs`: runs were lost for reasons that are not the optimizer's."""
+    contender: str = ""
+    """Whose setting is not resolved, or who lost runs."""
+    setting: str = ""
+    low: float | None = None
+    """The values that a better one may lie between; None beyond an edge."""
+    high: float | None = None
+    seeds: int | None = None
+    """About how many seeds would decide, if the difference and the spread stay as they are."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a race says about A beside B. Differences are A minus B in the unit of the metric."""
+
+    a: str
+    b: str
+    kind: Kind
+    """Of A: better or worse than B."""
+    seeds: int
+    """Seeds that both were run on."""
+    difference: float | None
+    """Mean difference at the tuned settings; None if one of them diverged or runs are missing."""
+    interval: Ends
+    """Covers seeds and the placing of the searched settings. The settings beside the winner's are
+    not run, so that nothing bounds by how much it wins."""
+    seed_interval: Ends
+    """Covers seeds alone: as if tuning had found the best settings."""
+    level: float
+    """What this look spent; the interval is at this level over the number of pairs."""
+    pairs: int
+    tuned: bool
+    """Whether settings were searched. If not, the verdict is on these settings alone."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is undecided or not comparable, the most important first."""
+
+
+def judge(
+    pair: Pair,
+    contenders: Mapping[str, Contender],
+    conduct: Conduct,
+    resolution: float = 0.0,
+    larger_is_better: bool = False,
+) -> Verdict:
+    """The verdict on a pair.
+
+    Args:
+        pair: A and B.
+        contenders: what was run; scores are smaller-is-better, negated if the metric is not.
+        conduct: levels, margin and pairs of the race.
+        resolution: the smallest difference that the metric can show.
+        larger_is_better: whether scores were negated. The verdict's numbers are not.
+    """
+    a, b = contenders[pair.a], contenders[pair.b]
+    seeds = min(a.seeds, b.seeds)
+    level = conduct.levels.get(seeds, 0.0)
+    tuned = conduct.trials > 0
+    count = len(conduct.pairs)
+    lost = [Reason("lost runs", name) for name in (pair.a, pair.b) if contenders[name].faulty]
+    if lost or not seeds:
+        return Verdict(
+            pair.a, pair.b, "not comparable", seeds, None, (None, None), (None, None), level, count,
+            tuned, tuple(lost),
+        )  # fmt: skip
+    floor = resolution / math.sqrt(6)
+    standings = [_standing(own, seeds, floor, tuned) for own in (a, b)]
+    found = interval(standings[0], standings[1], level / count, resolution)
+    kind = kind_of(found, conduct.margin)
+    reasons = _reasons(pair, contenders, standings, found, conduct, level, resolution)
+    gap = mean([x - y for x, y in zip(standings[0].tuned, standings[1].tuned, strict=True)])
+    sign = -1 if larger_is_better else 1
+    return Verdict(
+        a=pair.a,
+        b=pair.b,
+        kind=kind,
+        seeds=seeds,
+        difference=sign * gap if math.isfinite(gap) else None,
+        interval=_ordered(sign, found.low, found.high),
+        seed_interval=_ordered(sign, found.seeds_low, found.seeds_high),
+        level=level,
+        pairs=count,
+        tuned=tuned,
+        reasons=reasons if kind == "undecided" else (),
+    )
+
+
+def _standing(own: Contender, seeds: int, floor: float, tuned: bool) -> Standing:
+    if tuned:
+        return own.standing(seeds, floor)
+    scores = own.scores(own.space.start, seeds)
+    return Standing(scores, scores, 0.0)  # the question is about these settings alone
+
+
+def _ordered(sign: int, low: float, high: float) -> Ends:
+    ends = (low, high) if sign > 0 else (-high, -low)
+    return (_finite(ends[0]), _finite(ends[1]))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _reasons(
+    pair: Pair,
+    contenders: Mapping[str, Contender],
+    standings: list[Standing],
+    found: Interval,
+    conduct: Conduct,
+    level: float,
+    resolution: float,
+) -> tuple[Reason, ...]:
+    """Why a pair is undecided: first what stands between it and the verdict it leans to."""
+    if not level:
+        return (Reason("looks"),)
+    first, second = standings
+    means = [mean(own.tuned) for own in standings]
+    leads_a = means[0] <= means[1] or not math.isfinite(means[1])
+    winner, loser = (pair.a, pair.b) if leads_a else (pair.b, pair.a)
+    seeds_excluded = found.seeds_high < 0 or found.seeds_low > 0
+    if not math.isfinite(min(means)):
+        return (Reason("diverged", winner),)
+    if seeds_excluded:
+        loser = pair.b if found.seeds_high < 0 else pair.a
+        return _unresolved(loser, contenders[loser], resolution)
+    ahead, behind = (first, second) if leads_a else (second, first)
+    if not math.isfinite(mean(behind.best)):
+        return (Reason("diverged", loser), *_unresolved(loser, contenders[loser], resolution))
+    if not math.isfinite(mean(ahead.tuned)):
+        return (Reason("diverged", winner),)
+    gap = abs(mean([x - y for x, y in zip(ahead.tuned, behind.best, strict=True)]))
+    if gap < resolution:
+        return (Reason("tie"),)
+    return (Reason("seeds", seeds=seeds_needed(ahead.tuned, behind.best, conduct, resolution)),)
+
+
+def _unresolved(name: str, own: Contender, resolution: float) -> tuple[Reason, ...]:
+    """Where a better setting of a contender may lie, the widest reach first."""
+    curves = own.curves(own.seeds, resolution / math.sqrt(6))
+    reasons = []
+    for k, points, found in sorted(curves, key=lambda curve: -curve[2].reach):
+        if found.weakest is None:
+            continue
+        axis, weakest = own.space.axes[k], found.weakest
+        low, high = (_value(own, points[i], k) for i in (weakest.left, weakest.right))
+        if weakest.place == "gap":
+            reasons.append(Reason("gap", name, axis.name, low, high))
+        elif weakest.place == "above":
+            reasons.append(Reason("edge", name, axis.name, low, None))
+        else:
+            reasons.append(Reason("edge", name, axis.name, None, high))
+    return tuple(reasons)
+
+
+def _value(own: Contender, point: Point, k: int) -> float:
+    return own.space.axes[k].value(point[k])
+
+
+def seeds_needed(
+    ahead: Sequence[float], behind: Sequence[float], conduct: Conduct, resolution: float
+) -> int | None:
+    """About how many seeds would exclude 0, if mean and spread of the differences stay.
+
+    Earlier looks are taken to have spent their part of the level. None if one seed tells nothing of
+    the spread, or if more than MOST_SEEDS would be needed.
+    """
+    n = len(ahead)
+    differences = [x - y for x, y in zip(ahead, behind, strict=True)]
+    gap = abs(mean(differences))
+    if n < 2 or not gap:
+        return None
+    variance = sum((value - mean(differences)) ** 2 for value in differences) / (n - 1)
+    spread = max(math.sqrt(variance), resolution / math.sqrt(6))
+    before = 0.0
+    for most, allowed in LOOKS:
+        level = (allowed - before) / len(conduct.pairs)
+        before = allowed
+        for count in range(n + 1, (most or MOST_SEEDS) + 1):
+            if t_quantile(count - 1, level / 2) * spread / math.sqrt(count) < gap:
+                return count
+        n = max(n, most or n)
+    return None
