@@ -67,6 +67,12 @@ class Workload(ABC):
     """Largest norm of all gradients together."""
     averaged: ClassVar[int] = 1
     """What is evaluated is the mean of the weights after the last so many epochs."""
+    decay: ClassVar[float] = 0.0
+    """Weight decay as lr * weight_decay at the largest lr of a run, the same for every optimizer.
+    It is what a bracketing search starts from, and keeps unless it searches weight decay."""
+    margin: ClassVar[float | None] = None
+    """A difference of the metric below this is of no interest; without one, no two optimizers are
+    called equivalent."""
     spaces: ClassVar[Mapping[str, Space]] = {}
     """The values that are searched for each optimizer; under the name "*", for every optimizer that
     has the setting. A single value is held fixed."""
@@ -261,6 +267,14 @@ VALUES: Mapping[str, Check] = {
     "clip": (
         lambda value: value is None or (_is_number(value) and value > 0),
         "a number above 0, or None for no clipping",
+    ),
+    "decay": (
+        lambda value: _is_number(value) and 0 <= value < 1,
+        "a number from 0 to below 1: lr * weight_decay",
+    ),
+    "margin": (
+        lambda value: value is None or (_is_number(value) and value > 0),
+        "a number above 0, or None",
     ),
     "settings": (
         _are_settings,
