@@ -5,7 +5,7 @@ from pathlib import Path
 
 SRC = Path(__file__).parents[1] / "src"
 ORDER = """
-adamomentum.rule
+adamomentum.rule adamomentum._eps adamomentum._install
 adamomentum.torch
 adamomentum.optax adamomentum.keras
 adamomentum

@@ -1,4 +1,4 @@
-"""Make the tables and the picture that README and the guide show, from the records here.
+"""Generate the tables and the picture of README and the guide from the records in results/.
 
 python -m tools.blocks
 """
@@ -32,7 +32,7 @@ FILES = ("README.md", "docs/index.md", *(f"docs/guide/{name}.md" for name in GUI
 PICTURE = "docs/race.svg"
 PICTURED = "cifar10_resnet34-mini-fair"
 
-# The problems of the comparison in README, and its optimizers; not everyone raced everywhere.
+# The problems and the optimizers of the comparison. Not every optimizer was raced on every problem.
 PROBLEMS = (*CIFAR, *PTB, "multi30k_transformer", *GANS, "digits_cnn", "digits_mlp")
 COLUMNS = ("adamomentum", "adam", "adam-translated", "adamw", "adabelief", "sgdm")
 
@@ -46,7 +46,7 @@ ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
 
 
 def comparison(races: Sequence[Result], page: str) -> str:
-    """What each optimizer reached on each problem, and what was detected; `page` says more."""
+    """Return the table of scores and significant differences, with links to `page`."""
     rows = []
     for name in PROBLEMS:
         race = bearing(races, name)
@@ -58,19 +58,20 @@ def comparison(races: Sequence[Result], page: str) -> str:
         what = f"[{name}]({page}), {problem.metric} {arrow}, {seeds}"
         cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
         rows.append([what, *cells, _verdicts(race)])
-    heads = ["test score ± 95 % interval", *COLUMNS, "detected of adamomentum"]
+    heads = ["test score ± 95 % interval", *COLUMNS, "significant differences of adamomentum"]
     return _table(heads, rows, words=1)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 0) -> str:
-    """In Markdown: a first column of words, then numbers, and again so many of words."""
+    """Return a Markdown table. Columns of numbers are aligned right; the first and the last
+    `words` columns are text."""
     align = ["---", *["---:"] * (len(heads) - 1 - words), *["---"] * words]
     lines = ["| " + " | ".join(cells) + " |" for cells in (heads, align, *rows)]
     return "\n".join(lines) + "\n"
 
 
 def in_short(races: Sequence[Result]) -> str:
-    """Of each other optimizer, where AdaMomentum was better, worse or not comparable."""
+    """List, for each other optimizer, where AdaMomentum was better, worse or not comparable."""
     found = {name: rules.beside_ours(race) for name in PROBLEMS if (race := bearing(races, name))}
     text = ""
     for other in COLUMNS[1:]:
@@ -85,7 +86,7 @@ def in_short(races: Sequence[Result]) -> str:
             for wanted in ("worse", "better", "not comparable")
         )
         text += (
-            f"- beside `{other}` ({count_noun(len(verdicts), 'problem')}): better on "
+            f"- compared with `{other}` ({count_noun(len(verdicts), 'problem')}): better on "
             f"{better or 'none'}, worse on {worse or 'none'}"
             f"{f', not comparable on {lost}' if lost else ''}\n"
         )
@@ -93,9 +94,10 @@ def in_short(races: Sequence[Result]) -> str:
 
 
 def protocols(races: Sequence[Result]) -> str:
-    """What was detected with the authors' settings, where there is a fair race beside it."""
+    """List the significant differences with the authors' settings, and in the fair race."""
     return "".join(
-        f"- `{name}`: `as-run` {_verdicts(race)}. `fair` {_verdicts(fair)}\n"
+        f"- `{name}`, significant differences: `as-run` {_verdicts(race)}. "
+        f"`fair` {_verdicts(fair)}\n"
         for name in PROBLEMS
         if (fair := bearing(races, name))
         for race in races
@@ -104,13 +106,13 @@ def protocols(races: Sequence[Result]) -> str:
 
 
 def _score(row: Row) -> str:
-    """Such as `97.25 ± 0.46`."""
+    """Format a score, such as `97.25 ± 0.46`."""
     score = estimate(row.score).partition(" (")[0]
-    return f"{score}, {row.lost} lost" if row.lost else score
+    return f"{score}, {row.lost} failed" if row.lost else score
 
 
 def _verdicts(race: Result) -> str:
-    """In words, with whom of all that took part there is a difference."""
+    """List the optimizers that differ significantly from AdaMomentum, and its rank."""
     ours, found = race.row(rules.OURS), rules.beside_ours(race)
     assert ours is not None
     worse, better, same, lost = (
@@ -120,21 +122,21 @@ def _verdicts(race: Result) -> str:
     parts = [f"better than {worse}"] if worse else []
     parts += [f"worse than {better}"] if better else []
     if same and not parts:
-        parts.append(f"no difference to {same if lost else 'any'}")
+        parts.append(f"none{f' from {same}' if lost else ''}")
     if lost:
-        parts.append(f"not comparable to {lost}")
-    return "; ".join([*parts, f"number {ours.rank} of {len(race.rows)}"])
+        parts.append(f"not comparable with {lost}")
+    return "; ".join([*parts, f"rank {ours.rank} of {len(race.rows)}"])
 
 
 def _name(c: Comparison) -> str:
-    """With a word where the t-test found a difference that the exact test did not."""
+    """Return the name, with a remark if the permutation test does not confirm the t-test."""
     found = c.verdict in ("better", "worse")
     doubted = found and c.permutation_holm is not None and c.permutation_holm > LEVEL
     return f"{c.other} (not confirmed by permutation)" if doubted else c.other
 
 
 def speed(records: Sequence[Record]) -> str:
-    """Step times beside torch's fused Adam: of several measurements the middle one."""
+    """Return the table of step times compared with torch's fused Adam: medians of the records."""
     _machine(records)
     rows = []
     for model, its in records[0]["models"].items():
@@ -150,7 +152,7 @@ def speed(records: Sequence[Record]) -> str:
 
 
 def moments(records: Sequence[Record]) -> str:
-    """What moments in bfloat16 save and do to the step time."""
+    """Return the table of state size and step time with float32 and bfloat16 moments."""
     _machine(records)
     model = "one of 64 Mi"
     rows = []
@@ -162,7 +164,7 @@ def moments(records: Sequence[Record]) -> str:
 
 
 def machine_sentence(records: Sequence[Record]) -> str:
-    """Where the step times come from, in a sentence."""
+    """Describe the machine of the step times in two sentences."""
     machine = _machine(records)
     processor = f" ({machine['processor']})" if "processor" in machine else ""
     adds = [record["add_gb_per_second"] for record in records]
@@ -178,7 +180,7 @@ def machine_sentence(records: Sequence[Record]) -> str:
 
 
 def _machine(records: Sequence[Record]) -> Record:
-    """The one that all were measured on, with the same models."""
+    """Return the machine of the records; a LabError if machines or models differ."""
     machine: Record = records[0]["machine"]
     for key in ("processor", "processors", "threads", "torch"):
         _check_same(key, [record["machine"].get(key) for record in records])
@@ -189,11 +191,11 @@ def _machine(records: Sequence[Record]) -> Record:
 def _check_same(what: str, values: Sequence[object]) -> None:
     if found := [str(value) for value in values if value != values[0]]:
         differ = f"different {what}: {values[0]} and {found[0]}"
-        raise LabError(f"the records of step times were measured with {differ}; keep those of one.")
+        raise LabError(f"the records of step times were measured with {differ}; keep one kind.")
 
 
 def _ratio(records: Sequence[Record], model: str, other: str, ours: str = OURS) -> str:
-    """Such as `1.06 (1.05 to 1.18)`: the middle, the lowest and the highest."""
+    """Format a ratio of step times: median, minimum and maximum, as in `1.06 (1.05 to 1.18)`."""
     steps = [record["models"][model]["steps"] for record in records]
     ratios = sorted(one[other]["seconds"] / one[ours]["seconds"] for one in steps)
     digits = 2 if ratios[0] < 3 else 1 if ratios[0] < 10 else 0

@@ -2,7 +2,7 @@
 
 >>> from adamomentum import AdaMomentum  # the torch.optim.Optimizer
 
-Importing this package loads no framework; asking for a name does.
+Importing this package loads no framework. Accessing `AdaMomentum` imports torch.
 """
 
 from __future__ import annotations

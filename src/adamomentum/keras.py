@@ -1,4 +1,4 @@
-"""AdaMomentum for Keras 3, on each of its backends that trains, and on NumPy."""
+"""AdaMomentum for Keras 3, on every backend except OpenVINO."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ try:
 except ModuleNotFoundError as error:
     if error.name == "tensorflow":
         raise ModuleNotFoundError(
-            "Keras is set to TensorFlow, which is not installed; "
+            "Keras uses TensorFlow by default, which is not installed; "
             "set the environment variable KERAS_BACKEND to torch or jax",
             name=error.name,
         ) from error
     if error.name != "keras":
         raise
+    from adamomentum._install import install_command
+
     raise ModuleNotFoundError(
-        "adamomentum.keras needs Keras; install it with: pip install 'adamomentum[keras]'",
+        f"adamomentum.keras needs Keras; install it with: {install_command('keras')}",
         name=error.name,
     ) from error
 
 from adamomentum import rule
+from adamomentum._eps import warn_adam_eps
 
 __all__ = ["AdaMomentum"]
 
@@ -38,37 +41,39 @@ class AdaMomentum(keras.optimizers.Optimizer):
         v_t     = b2 v_{t-1} + (1 - b2) m_t^2 + epsilon
         theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
 
-    It takes the place of `keras.optimizers.AdamW`, but learning rate and epsilon do not mean the
-    same: at equal learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where noise
-    dominates, and the first is learning_rate/(1-b1), ten times Adam's. Warm it up.
+    It replaces `keras.optimizers.AdamW`, but the learning rate and epsilon have a different
+    meaning. At the same learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times as long as
+    Adam's when noise dominates the gradient. The first step is learning_rate/(1-b1), ten times
+    Adam's. Use warm-up.
 
     Args:
         learning_rate: A float, a `keras.optimizers.schedules.LearningRateSchedule`, or a callable
             that takes no arguments and returns the value to use.
-        beta_1: Decay rate of the average of the gradient.
-        beta_2: Decay rate of the average of the squared momentum.
-        epsilon: Added to the second moment at every step, which makes the smallest denominator
-            sqrt(epsilon / (1 - beta_2)): 3e-7 for the default. Adam's values do not carry over.
-        amsgrad: Whether to divide by the largest second moment so far. Not together with
+        beta_1: Decay rate of the average gradient.
+        beta_2: Decay rate of the average squared momentum.
+        epsilon: Added to the second moment at every step. The smallest possible denominator is
+            sqrt(epsilon / (1 - beta_2)): 3e-7 for the default. Do not copy Adam's value.
+        amsgrad: Whether to divide by the largest second moment so far. Cannot be combined with
             `rectify`.
-        weight_decay: Strength of the weight decay: variables shrink by
-            learning_rate * weight_decay, as in AdamW. None by default. For decay in the gradient
-            give layers a `keras.regularizers.L2`.
-        clipnorm: The largest norm of the gradient of each variable.
-        clipvalue: The largest absolute value in a gradient.
-        global_clipnorm: The largest norm of all gradients together. Only one of the three.
+        weight_decay: Weight decay coefficient. Variables shrink by learning_rate * weight_decay,
+            as in AdamW. None (default) means no decay. For decay in the gradient, give layers a
+            `keras.regularizers.L2`.
+        clipnorm: Maximum norm of the gradient of each variable.
+        clipvalue: Maximum absolute value in a gradient.
+        global_clipnorm: Maximum norm of all gradients together. Set at most one of `clipnorm`,
+            `clipvalue` and `global_clipnorm`.
         use_ema: Whether to keep a moving average of the variables.
         ema_momentum: Decay rate of that average.
-        ema_overwrite_frequency: After how many steps the average takes the place of the variables.
+        ema_overwrite_frequency: Number of steps after which the average replaces the variables.
             None: at the end of `fit`, or when you call `finalize_variable_values`.
-        loss_scale_factor: What the loss is multiplied by, and gradients are divided by.
-        gradient_accumulation_steps: How many gradients make up the mean that a step takes.
-        name: The name of the optimizer. None: `ada_momentum`, and a number from the second on.
+        loss_scale_factor: The loss is multiplied by this number, and gradients are divided by it.
+        gradient_accumulation_steps: Number of gradients that are averaged for one step.
+        name: Name of the optimizer. None: `ada_momentum`, with a number from the second one on.
         nesterov: Whether to look one step ahead in the numerator.
         rectify: Whether to use RAdam's variance rectification, as the paper's authors did for
             translation and GANs.
-        debias_momentum: Whether to average the square of the bias-corrected momentum, which makes
-            the first step learning_rate instead of learning_rate/(1-beta_1). Not in the paper.
+        debias_momentum: Whether to average the square of the bias-corrected momentum. The first
+            step is then learning_rate instead of learning_rate/(1-beta_1). Not in the paper.
 
     Reference:
         [Wang et al., 2021](https://arxiv.org/abs/2106.11514), Algorithm 1.
@@ -100,20 +105,21 @@ class AdaMomentum(keras.optimizers.Optimizer):
         backend = keras.backend.backend()
         if backend == "openvino":
             raise NotImplementedError(
-                "Keras does not train on OpenVINO; "
+                "Keras cannot train on OpenVINO; "
                 "set the environment variable KERAS_BACKEND to torch or jax."
             )
-        if isinstance(weight_decay, bool):  # nesterov once stood in its place
-            raise TypeError(f"weight_decay is a number or None, not {weight_decay}.")
+        if isinstance(weight_decay, bool):  # nesterov used to be at this position
+            raise TypeError(f"weight_decay must be a number or None, but is {weight_decay}.")
         for key, beta in {"beta_1": beta_1, "beta_2": beta_2}.items():
             if not 0 <= beta < 1:
-                raise ValueError(f"Invalid {key}: {beta} (it lies in [0, 1)).")
+                raise ValueError(f"Invalid {key}: {beta} (it must be in [0, 1)).")
         if not 0 <= epsilon < math.inf:
             raise ValueError(f"Invalid epsilon: {epsilon} (it must be finite and at least 0).")
+        warn_adam_eps("epsilon", epsilon, beta_2)
         if amsgrad and rectify:
             raise ValueError(
-                "amsgrad=True and rectify=True contradict each other: the rectified step has no "
-                "place for the maximum; use one of the two."
+                "amsgrad=True and rectify=True cannot be combined: the rectified step does not "
+                "use the maximum; set only one of them."
             )
         super().__init__(
             learning_rate=learning_rate,
@@ -139,7 +145,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
         self.debias_momentum = debias_momentum
 
     def build(self, variables: list[Any]) -> None:
-        """Make the moments of the variables: in float32 for half-precision ones."""
+        """Create the moments of the variables, in float32 for half-precision variables."""
         if self.built:
             return
         super().build(variables)
@@ -151,12 +157,12 @@ class AdaMomentum(keras.optimizers.Optimizer):
         moments: list[Any] = []
         for variable in variables:
             dtype = _wide(variable)
-            if getattr(variable, "overwrite_with_gradient", False):  # which is never stepped
+            if getattr(variable, "overwrite_with_gradient", False):  # Keras never updates these
                 moments.append(None)
             elif dtype == keras.backend.standardize_dtype(variable.dtype):
                 moments.append(self.add_variable_from_reference(variable, name=name))
             else:
-                layout = getattr(variable, "_layout", None)  # which not every version has
+                layout = getattr(variable, "_layout", None)  # missing in some versions of Keras
                 path = re.sub("[/:]", "_", getattr(variable, "path", variable.name))
                 moments.append(
                     self.add_variable(
@@ -169,12 +175,15 @@ class AdaMomentum(keras.optimizers.Optimizer):
         return moments
 
     def exclude_from_weight_decay(self, var_list: Any = None, var_names: Any = None) -> None:
-        """Leave variables out of weight decay: these, and those with one of these in their name.
+        """Exclude variables from weight decay. Call it before training.
 
-        Call it before training. Names are saved with the model, variables are not.
+        Args:
+            var_list: Variables to exclude. They are not saved with the model.
+            var_names: List of strings. A variable is excluded if its name contains one of them.
+                They are saved with the model.
         """
-        if isinstance(var_names, str):  # whose letters Keras would look for
-            raise TypeError(f"var_names is a list of strings; pass [{var_names!r}].")
+        if isinstance(var_names, str):  # Keras would search for its letters
+            raise TypeError(f"var_names must be a list of strings; pass [{var_names!r}].")
         super().exclude_from_weight_decay(var_list, var_names)
         self._excluded = list(var_names or [])
 
@@ -185,7 +194,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
     def _backend_update_step(self, grads: Any, variables: Any, learning_rate: Any) -> None:
         if keras.backend.backend() == "torch":
             self._update_torch(grads, variables, learning_rate)
-        elif keras.backend.backend() == "tensorflow":  # which may have several replicas
+        elif keras.backend.backend() == "tensorflow":  # handles several replicas
             super()._backend_update_step(grads, variables, learning_rate)
         else:
             scalars = {dtype: self._scalars(dtype) for dtype in set(map(_wide, variables))}
@@ -193,7 +202,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
                 self._update(gradient, variable, learning_rate, scalars[_wide(variable)])
 
     def _update_torch(self, grads: Any, variables: Any, learning_rate: Any) -> None:
-        """Update all variables at once, by the backends of the torch optimizer."""
+        """Update all variables at once with the backends of the torch optimizer."""
         from adamomentum.torch._keras import update
 
         names = ("amsgrad", "nesterov", "rectify", "debias_momentum")
@@ -210,7 +219,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
             update(each, t, learning_rate, {**options, "weight_decay": decay})
 
     def _scalars(self, dtype: str) -> rule.Scalars:
-        """Those of the coming step, for moments of this dtype."""
+        """Return the scalars of the next step for moments of this dtype."""
         t = ops.cast(self.iterations + 1, dtype)
         apart = self.rectify and keras.backend.backend() == "tensorflow"
         found: rule.Scalars = rule.scalars(
@@ -223,7 +232,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
             debias_momentum=self.debias_momentum,
             xp=ops,
         )
-        if apart:  # The switch is a truth value, which TensorFlow does not multiply with numbers.
+        if apart:  # TensorFlow cannot multiply the switch, a boolean, by a number.
             on, r = rule.rectification(self.beta_2, t, ops)
             found = found._replace(
                 scale=ops.cast(on, dtype) * found.scale / r, outside=self.epsilon
@@ -236,7 +245,7 @@ class AdaMomentum(keras.optimizers.Optimizer):
         i = self._get_variable_index(variable)
         dtype = _wide(variable)
         gradient = ops.convert_to_tensor(gradient, sparse=False)
-        if hasattr(gradient, "dense_shape"):  # TensorFlow's slices, which that leaves as they are
+        if hasattr(gradient, "dense_shape"):  # TensorFlow's slices are still sparse here
             gradient = ops.add(gradient, ops.zeros(variable.shape, gradient.dtype))
         direction, m, v, v_max = rule.direction(
             ops,
@@ -257,18 +266,18 @@ class AdaMomentum(keras.optimizers.Optimizer):
         self.assign(variable, ops.cast(stepped, variable.dtype))
 
     def _decay(self, i: int) -> float:
-        """The weight decay of a variable, by its index: TensorFlow's own have longer names."""
+        """Return the weight decay of variable i. TensorFlow's own variables have longer names."""
         decays = self.weight_decay and self._use_weight_decay(self._trainable_variables[i])
         return self.weight_decay if decays else 0.0
 
     def _apply_weight_decay(self, variables: list[Any]) -> None:
-        """Leave it to `update_step`: Keras would round it on its own, before the step."""
+        """Do nothing: `update_step` applies weight decay. Keras would round it before the step."""
 
     def stateless_apply(
         self, optimizer_variables: Any, grads: Any, trainable_variables: Any
     ) -> tuple[list[Any], list[Any]]:
-        """Take a step with these values, and return the new variables and the new state."""
-        if keras.backend.backend() == "torch":  # whose steps are in place
+        """Take a step with these values. Return the new variables and the new state."""
+        if keras.backend.backend() == "torch":  # steps on torch are in place
             optimizer_variables = list(map(ops.copy, optimizer_variables))
             trainable_variables = list(map(ops.copy, trainable_variables))
         stepped: tuple[list[Any], list[Any]] = super().stateless_apply(
@@ -277,23 +286,23 @@ class AdaMomentum(keras.optimizers.Optimizer):
         return stepped
 
     def finalize_variable_values(self, var_list: Any) -> None:
-        """Put the moving average in the place of the variables, if there is one."""
+        """Replace the variables by their moving average, if `use_ema` is set."""
         super().finalize_variable_values(var_list)
         if self.use_ema and keras.backend.backend() == "jax":
-            for variable in var_list:  # Else both share memory, which `fit` cannot give away twice.
+            for variable in var_list:  # Without a copy both share memory that `fit` donates twice.
                 variable.assign(ops.copy(variable))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments, as a dictionary that `from_config` takes."""
+        """Return the arguments as a dictionary for `from_config`."""
         config: dict[str, Any] = super().get_config()
         own = ("beta_1", "beta_2", "epsilon", "amsgrad", "nesterov", "rectify", "debias_momentum")
         config |= {name: getattr(self, name) for name in own}
-        # Only where there are any, as __init__ does not take them.
+        # Added only if not empty, because __init__ does not accept it.
         return config | ({_EXCLUDED: self._excluded} if self._excluded else {})
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AdaMomentum:
-        """The optimizer of a dictionary that `get_config` returned."""
+        """Create an optimizer from the result of `get_config`."""
         config = dict(config)
         excluded = config.pop(_EXCLUDED, None)
         optimizer: AdaMomentum = super().from_config(config, custom_objects)
@@ -303,6 +312,6 @@ class AdaMomentum(keras.optimizers.Optimizer):
 
 
 def _wide(variable: Any) -> str:
-    """The dtype of a variable's moments and arithmetic."""
-    dtype: str = keras.backend.standardize_dtype(variable.dtype)  # TensorFlow has types of its own
+    """Return the dtype of a variable's moments and arithmetic."""
+    dtype: str = keras.backend.standardize_dtype(variable.dtype)  # TensorFlow has its own types
     return "float32" if dtype in ("float16", "bfloat16") else dtype

@@ -16,13 +16,15 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in ("jax", "optax"):
         raise
+    from adamomentum._install import install_command
+
     raise ModuleNotFoundError(
-        "adamomentum.optax needs JAX and Optax; install them with: "
-        "pip install 'adamomentum[optax]'",
+        f"adamomentum.optax needs JAX and Optax; install them with: {install_command('optax')}",
         name=error.name,
     ) from error
 
 from adamomentum import rule
+from adamomentum._eps import warn_adam_eps
 
 __all__ = ["ScaleByAdaMomentumState", "adamomentum", "scale_by_adamomentum"]
 
@@ -35,7 +37,7 @@ class ScaleByAdaMomentumState(NamedTuple):
     nu: optax.Updates
     """Average of the squared *momentum*, with eps in it: not Adam's `nu`."""
     nu_max: optax.Updates | None
-    """Largest `nu` so far; None, which is no leaf, without amsgrad."""
+    """Largest `nu` so far. None (not a leaf of the tree) without amsgrad."""
 
 
 def scale_by_adamomentum(
@@ -51,9 +53,9 @@ def scale_by_adamomentum(
 ) -> optax.GradientTransformation:
     """Rescale updates according to the AdaMomentum algorithm.
 
-    See `adamomentum` for the arguments. Updates have the dtype of the parameters or, where `update`
-    is called without them, of the gradients. In half precision they are rounded here, before the
-    learning rate; `adamomentum` rounds once, at the end.
+    See `adamomentum` for the arguments. Updates have the dtype of the parameters, or of the
+    gradients if `update` is called without parameters. In half precision this function rounds
+    before the learning rate is applied. `adamomentum` rounds once, at the end.
 
     Returns:
         A `optax.GradientTransformation` object.
@@ -89,22 +91,23 @@ def _directions(
     rectify: bool,
     debias_momentum: bool,
 ) -> optax.GradientTransformation:
-    """`scale_by_adamomentum`, whose updates have the dtype of the second moment."""
+    """Like `scale_by_adamomentum`, but updates have the dtype of the second moment."""
     betas_eps: list[Any] = [
         _hyperparameter(*each)
         for each in (("b1", b1, 0.9, 1.0), ("b2", b2, 0.999, 1.0), ("eps", eps, 1e-16, math.inf))
     ]
+    warn_adam_eps("eps", eps, b2)
     if mu_dtype is not None:
         if not _floating(mu_dtype):
             raise ValueError(
-                f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}; under "
-                f"optax.inject_hyperparams it has to be among the static_args."
+                f"mu_dtype must be a floating-point dtype or None, but is {mu_dtype!r}; with "
+                f"optax.inject_hyperparams, list it in static_args."
             )
         mu_dtype = _dtype(jnp.dtype(mu_dtype))
     if amsgrad and rectify:
         raise ValueError(
-            "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
-            "for the maximum; use one of the two."
+            "amsgrad=True and rectify=True cannot be combined: the rectified step does not use "
+            "the maximum; set only one of them."
         )
 
     def init(params: optax.Params) -> ScaleByAdaMomentumState:
@@ -138,7 +141,7 @@ def _directions(
             if g is None:
                 return g, m, v, v_max
             if jnp.iscomplexobj(v):
-                # Pairs of reals, as in PyTorch.
+                # Treat complex numbers as pairs of reals, as PyTorch does.
                 pairs = [None if x is None else (x.real, x.imag) for x in (g, m, v, v_max)]
                 real, imag = (step(*(x and x[i] for x in pairs)) for i in (0, 1))
                 return tuple(
@@ -183,40 +186,41 @@ def adamomentum(
         v_t     = b2 v_{t-1} + (1 - b2) m_t^2 + eps
         theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
 
-    It takes the place of `optax.adamw`, but learning rate and eps do not mean the same: at equal
-    learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where noise dominates, and
-    the first is learning_rate/(1-b1), ten times Adam's. Warm it up.
+    It replaces `optax.adamw`, but the learning rate and eps have a different meaning. At the same
+    learning rate its steps are sqrt((1+b1)/(1-b1)) = 4.36 times as long as Adam's when noise
+    dominates the gradient. The first step is learning_rate/(1-b1), ten times Adam's. Use warm-up.
 
-    Updates have the dtype of the parameters or, where `update` is called without them, of the
-    gradients. Moments and arithmetic are in float32 or wider; an update is rounded once. The state
+    Updates have the dtype of the parameters, or of the gradients if `update` is called without
+    parameters. Moments and arithmetic are in float32 or wider; an update is rounded once. The state
     is a tuple of the states of `scale_by_adamomentum`, weight decay and learning rate. Its
     structure does not depend on the value of any number.
 
     Args:
         learning_rate: A global scaling factor, either fixed or evolving along iterations with a
             scheduler, see `optax.scale_by_learning_rate`.
-        b1: Decay rate of the average of the gradient.
-        b2: Decay rate of the average of the squared momentum. In bfloat16 there is no number
-            between 0.996 and 1; an array that holds 1 stands for the default.
-        eps: Added to the second moment at every step, which makes the smallest denominator
-            sqrt(eps / (1 - b2)): 3e-7 for the default. Adam's values do not carry over.
-        mu_dtype: Optional `dtype` of the first moment of real arrays. By default that of the
-            parameters, but float32 for half precision; that of the second moment always is.
-        weight_decay: Strength of the weight decay, either fixed or a schedule. Unless it is the
-            number 0, `update` needs the parameters.
+        b1: Decay rate of the average gradient.
+        b2: Decay rate of the average squared momentum. bfloat16 has no number between 0.996 and 1,
+            so a bfloat16 array that holds 1 means the default, 0.999.
+        eps: Added to the second moment at every step. The smallest possible denominator is
+            sqrt(eps / (1 - b2)): 3e-7 for the default. Do not copy Adam's value.
+        mu_dtype: Optional `dtype` of the first moment of real arrays. The default is the dtype of
+            the parameters, but float32 for half precision. The second moment always has that
+            default.
+        weight_decay: Weight decay coefficient, either fixed or a schedule. Unless it is the number
+            0, `update` needs the parameters.
         mask: A tree with same structure as (or a prefix of) the params PyTree, or a Callable that
             returns such a pytree given the params/updates. The leaves should be booleans, `True`
             for leaves/subtrees you want to apply the weight decay to, and `False` for those you
             want to skip.
-        amsgrad: Whether to divide by the largest second moment so far. Not together with
+        amsgrad: Whether to divide by the largest second moment so far. Cannot be combined with
             `rectify`.
-        decoupled_weight_decay: Whether weight decay shrinks the parameters by
-            learning_rate * weight_decay, as in AdamW, or is added to the gradient, as in Adam.
+        decoupled_weight_decay: True shrinks the parameters by learning_rate * weight_decay, as
+            AdamW does. False adds weight_decay * parameter to the gradient, as Adam does.
         nesterov: Whether to look one step ahead in the numerator.
         rectify: Whether to use RAdam's variance rectification, as the paper's authors did for
             translation and GANs.
-        debias_momentum: Whether to average the square of the bias-corrected momentum, which makes
-            the first step learning_rate instead of learning_rate/(1-b1). Not in the paper.
+        debias_momentum: Whether to average the square of the bias-corrected momentum. The first
+            step is then learning_rate instead of learning_rate/(1-b1). Not in the paper.
 
     Returns:
         The corresponding `optax.GradientTransformationExtraArgs`.
@@ -277,13 +281,13 @@ def adamomentum(
 
 
 def _dtype(array: Any) -> Any:
-    """The dtype of an array, a number, a `jax.ShapeDtypeStruct` or a dtype, as JAX has it."""
+    """Return JAX's dtype for an array, a number, a `jax.ShapeDtypeStruct` or a dtype."""
     dtype = array if isinstance(array, np.dtype) else getattr(array, "dtype", None)
     return jnp.result_type(array) if dtype is None else jax.dtypes.canonicalize_dtype(dtype)
 
 
 def _wide(array: Any) -> Any:
-    """The dtype of an array's second moment and arithmetic."""
+    """Return the dtype of an array's second moment and arithmetic."""
     return jnp.promote_types(_dtype(array), jnp.float32)
 
 
@@ -292,7 +296,7 @@ def _is_none(x: Any) -> bool:
 
 
 def _widened(tree: Any, like: Any = None) -> Any:
-    """A tree in the dtypes of the arithmetic; of parameters, those that have a gradient."""
+    """Convert a tree to the dtypes of the arithmetic; leaves without a gradient become None."""
     if tree is None:
         return None
 
@@ -303,7 +307,7 @@ def _widened(tree: Any, like: Any = None) -> Any:
 
 
 def _cast(updates: Any, like: Any) -> Any:
-    """Updates in the dtypes of a tree of floating-point arrays."""
+    """Cast updates to the dtypes of `like` where these are floating-point."""
 
     def cast(u: Any, x: Any) -> Any:
         if u is None or not jnp.issubdtype(_dtype(x), jnp.inexact):
@@ -321,22 +325,23 @@ def _floating(dtype: Any) -> bool:
 
 
 def _checked(name: str, value: Any, bound: float) -> Any:
-    """A number as a float; an array or a schedule as it is: its value is not read."""
+    """Validate a number and return it as a float. Arrays and schedules are not read."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()
     if not isinstance(value, Real):
         return value
     value = float(value)
     if not 0 <= value < bound:
-        where = "it lies in [0, 1)" if bound == 1 else "it must be finite and at least 0"
+        where = "it must be in [0, 1)" if bound == 1 else "it must be finite and at least 0"
         raise ValueError(f"Invalid {name}: {value} ({where}).")
     return value
 
 
 def _hyperparameter(name: str, value: Any, default: float, bound: float) -> Any:
-    """A float, or an array in float32 or wider.
+    """Return a float, or an array in float32 or wider.
 
-    In half precision 0.999 is 1, or 1e-16 is 0. What the default is rounded to stands for it.
+    Half precision rounds 0.999 to 1, or 1e-16 to 0. Such a rounded default is replaced by the
+    default itself.
     """
     value = _checked(name, value, bound)
     if isinstance(value, float):

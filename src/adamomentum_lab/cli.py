@@ -11,7 +11,9 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "typer":
         raise
-    sys.exit("adamomentum needs the lab: pip install 'adamomentum[lab]'")
+    from adamomentum._install import install_command
+
+    sys.exit(f"adamomentum needs the lab; install it with: {install_command('lab')}")
 
 from adamomentum_lab import commands
 from adamomentum_lab.commands import app

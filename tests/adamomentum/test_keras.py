@@ -114,7 +114,7 @@ def test_weight_decay_exclusion():
 
 
 def test_one_name_is_not_a_list_of_letters():
-    with pytest.raises(TypeError, match=r"var_names is a list of strings; pass \['bias'\]"):
+    with pytest.raises(TypeError, match=r"var_names must be a list of strings; pass \['bias'\]"):
         AdaMomentum(weight_decay=0.5).exclude_from_weight_decay(var_names="bias")
 
 
@@ -233,8 +233,8 @@ def test_mixed_precision(policy):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"amsgrad": True, "rectify": True}, "use one of the two"),
-        ({"beta_1": 1.0}, r"Invalid beta_1: 1.0 \(it lies in \[0, 1\)\)"),
+        ({"amsgrad": True, "rectify": True}, "set only one of them"),
+        ({"beta_1": 1.0}, r"Invalid beta_1: 1.0 \(it must be in \[0, 1\)\)"),
         ({"beta_2": -0.1}, "Invalid beta_2"),
         ({"epsilon": float("nan")}, "Invalid epsilon"),
     ],
@@ -246,13 +246,13 @@ def test_refusals(options, words):
 
 
 def test_a_truth_value_is_no_weight_decay():
-    with pytest.raises(TypeError, match="weight_decay is a number or None, not True"):
+    with pytest.raises(TypeError, match="weight_decay must be a number or None, but is True"):
         AdaMomentum(1e-3, 0.9, 0.999, 1e-16, False, True)
 
 
 def test_a_backend_that_does_not_train_is_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "openvino")
-    with pytest.raises(NotImplementedError, match="Keras does not train on OpenVINO"):
+    with pytest.raises(NotImplementedError, match="Keras cannot train on OpenVINO"):
         AdaMomentum()
 
 

@@ -245,7 +245,7 @@ def test_inject_hyperparams_in_half_precision():
 
 def test_inject_hyperparams_says_what_is_static():
     # Optax takes the dtype for a schedule, and calls it.
-    with pytest.raises(ValueError, match=r"mu_dtype .* among the static_args"):
+    with pytest.raises(ValueError, match=r"mu_dtype .* list it in static_args"):
         optax.inject_hyperparams(adamomentum)(1e-3, mu_dtype=jnp.bfloat16).init(jnp.ones(2))
 
 
@@ -356,8 +356,8 @@ def test_moments_are_sharded_as_their_parameters():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"amsgrad": True, "rectify": True}, "use one of the two"),
-        ({"b1": 1.0}, r"Invalid b1: 1.0 \(it lies in \[0, 1\)\)"),
+        ({"amsgrad": True, "rectify": True}, "set only one of them"),
+        ({"b1": 1.0}, r"Invalid b1: 1.0 \(it must be in \[0, 1\)\)"),
         ({"b2": -0.1}, "Invalid b2"),
         ({"eps": -1e-8}, "Invalid eps"),
         ({"eps": float("nan")}, "Invalid eps"),

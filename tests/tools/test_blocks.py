@@ -103,31 +103,31 @@ def test_the_comparison_for_newcomers():
     assert first[0] == "| [cifar10_resnet34](docs/results.md), accuracy ↑, 5 seeds"
     assert first[1:3] == ["90.04 ± 0.34", "85.06 ± 0.38"]
     assert first[3:7] == ["", "", "90.06 ± 0.31", ""]
-    assert first[-1].startswith("better than adam; number ")
-    assert second[-1].startswith("worse than adam; number ")
+    assert first[-1].startswith("better than adam; rank ")
+    assert second[-1].startswith("worse than adam; rank ")
     assert blocks.in_short(races).splitlines() == [
-        "- beside `adam` (2 problems): better on `cifar10_resnet34`, worse on `digits_cnn`",
-        "- beside `adam-translated` (0 problems): better on none, worse on none",
-        "- beside `adamw` (0 problems): better on none, worse on none",
-        "- beside `adabelief` (1 problem): better on none, worse on none",
-        "- beside `sgdm` (1 problem): better on none, worse on none",
+        "- compared with `adam` (2 problems): better on `cifar10_resnet34`, worse on `digits_cnn`",
+        "- compared with `adam-translated` (0 problems): better on none, worse on none",
+        "- compared with `adamw` (0 problems): better on none, worse on none",
+        "- compared with `adabelief` (1 problem): better on none, worse on none",
+        "- compared with `sgdm` (1 problem): better on none, worse on none",
     ]
 
 
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ({"adam": NEAR, "sgdm": NEAR}, "no difference to any; number 3 of 3"),
+        ({"adam": NEAR, "sgdm": NEAR}, "none; rank 3 of 3"),
         (
             {"adam": [*NEAR[:4], None], "adabelief": [None] * 5, "sgdm": NEAR, "yogi": NEAR},
-            "no difference to sgdm and yogi; not comparable to adam and adabelief; number 3 of 5",
+            "none from sgdm and yogi; not comparable with adam and adabelief; rank 3 of 5",
         ),
         (
             {"adam": [*NEAR[:4], None], "sgdm": LOWER, "yogi": NEAR},
-            "better than sgdm; not comparable to adam; number 2 of 4",
+            "better than sgdm; not comparable with adam; rank 2 of 4",
         ),
-        ({"adam": [None] * 5}, "not comparable to adam; number 1 of 2"),
-        ({}, "number 1 of 1"),
+        ({"adam": [None] * 5}, "not comparable with adam; rank 1 of 2"),
+        ({}, "rank 1 of 1"),
     ],
 )
 def test_what_cannot_be_compared_is_said(scores, words):
@@ -138,7 +138,7 @@ def test_what_cannot_be_compared_is_said(scores, words):
     )
     if scores:
         assert blocks.in_short([race]).splitlines()[0] == (
-            f"- beside `adam` (1 problem): better on none, worse on none{incomparable}"
+            f"- compared with `adam` (1 problem): better on none, worse on none{incomparable}"
         )
 
 
@@ -148,7 +148,7 @@ def test_nothing_is_said_of_one_seed_or_of_lost_runs_of_ours():
         race = race_of(scores)
         line = blocks.comparison([race], "x.md").splitlines()[2]
         assert line.startswith("| [cifar10_resnet34](x.md), accuracy ↑, 1 seed |")
-        assert line.endswith(f"| not comparable to adam; number {rank} of 2 |")
+        assert line.endswith(f"| not comparable with adam; rank {rank} of 2 |")
         assert "worse on none, not comparable on `cif" in blocks.in_short([race]).splitlines()[0]
 
 
@@ -159,8 +159,8 @@ def test_what_the_protocol_does():
     smoke = race_of(scores, spec={"protocol": "as-run", "scale": "smoke"})
     alone = race_of(scores, "cifar10_vgg16", spec={"protocol": "as-run"})
     assert blocks.protocols([as_run, fair, smoke, alone]) == (
-        "- `cifar10_resnet34`: `as-run` better than adam; number 1 of 2. "
-        "`fair` no difference to any; number 2 of 2\n"
+        "- `cifar10_resnet34`, significant differences: `as-run` better than adam; rank 1 of 2. "
+        "`fair` none; rank 2 of 2\n"
     )
     assert blocks.protocols([as_run]) == ""
 
@@ -179,7 +179,7 @@ def test_what_a_permutation_does_not_confirm_is_said():
     )
     assert blocks.comparison([race], "x.md").endswith(
         "| better than adam (not confirmed by permutation) and sgdm; "
-        "worse than yogi (not confirmed by permutation); number 2 of 4 |\n"
+        "worse than yogi (not confirmed by permutation); rank 2 of 4 |\n"
     )
 
 

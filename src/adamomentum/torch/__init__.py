@@ -8,8 +8,10 @@ try:
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
+    from adamomentum._install import install_command
+
     raise ModuleNotFoundError(
-        "adamomentum.torch needs PyTorch; install it with: pip install 'adamomentum[torch]'",
+        f"adamomentum.torch needs PyTorch; install it with: {install_command('torch')}",
         name="torch",
     ) from error
 

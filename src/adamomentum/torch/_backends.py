@@ -1,8 +1,8 @@
-"""What a backend is, and the order in which they are asked.
+"""The interface of a backend, and the order in which backends are tried.
 
-A step has two phases. First each backend claims the parameters for which it is exact, and nothing
-is changed. Then the scalars are computed, and each backend runs what it has claimed. A backend is
-one module with the names of `Backend`, and one entry in `BACKENDS`.
+A step has two phases. First each backend claims the parameters that it can update exactly; nothing
+changes yet. Then the scalars are computed, and each backend updates the parameters that it claimed.
+A backend is one module with the names of `Backend`, and one entry in `BACKENDS`.
 """
 
 from __future__ import annotations
@@ -19,49 +19,55 @@ from adamomentum.torch._state import Group, Slot, States
 
 
 class Work(Protocol):
-    """What a backend has claimed."""
+    """The parameters that a backend has claimed."""
 
     @property
     def steps(self) -> Collection[float]:
-        """The distinct numbers of this step; none where a graph is recorded."""
+        """The distinct step numbers; empty while a graph is recorded."""
 
 
 class Backend(Protocol):
-    """A module with these names."""
+    """The names that the module of a backend must define."""
 
     NAME: str
     FUSED: bool
-    """Whether fused=True asks for it."""
+    """Whether fused=True selects this backend."""
     VALIDATES: bool
-    """Whether it leaves parameters alone whose gradients `check_grad` refuses. It is then asked
-    before the check, which takes longer than the step of a small tensor."""
+    """Whether it never claims a parameter whose gradient `check_grad` rejects. It is then tried
+    before that check, which takes longer than the step of a small tensor."""
 
     def unavailable(self, device: torch.device, /) -> str | None:
-        """Why it cannot update tensors of this device, or ""; None if it is not meant for it."""
+        """Return why it cannot update tensors on this device; "" if it can.
+
+        None means that the backend is for other devices.
+        """
 
     def wants(self, group: Group) -> bool:
-        """Whether the options of the group allow it."""
+        """Return whether the options of the group allow this backend."""
 
     def claim(self, params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
-        """The work on those parameters for which `run` is exact, or None, and the others.
+        """Claim the parameters that `run` can update exactly. Nothing changes yet.
 
-        Every parameter has a gradient and a complete state; nothing is changed. A parameter that
-        is listed twice is to be updated twice, one after the other.
+        Every parameter has a gradient and a complete state. A parameter that is listed twice must
+        be updated twice, one after the other.
+
+        Returns:
+            The work (None if nothing is claimed), and the other parameters.
         """
 
     def claim_slots(self, slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
-        """The same for tensors that no torch optimizer holds: those of Keras."""
+        """Like `claim`, for tensors without a torch optimizer (those of Keras)."""
 
     def run(self, work: Any, scalars: Table) -> None:
-        """Update the tensors of the work in place, and count their steps up by 1."""
+        """Update the claimed tensors in place, and add 1 to their step numbers."""
 
 
-# Each before those it is faster than; the last one claims everything.
+# The fastest first. The last one claims everything.
 BACKENDS: tuple[Backend, ...] = (_native, _triton, _foreach, _single)
 
 
 def update_slots(slots: list[Slot], group: Group) -> None:
-    """Take a step with tensors that no torch optimizer holds: those of Keras."""
+    """Take a step with tensors that belong to no torch optimizer (those of Keras)."""
     scalars = Table(group)
     with torch.no_grad():
         for backend in BACKENDS:
@@ -72,16 +78,16 @@ def update_slots(slots: list[Slot], group: Group) -> None:
 
 
 def fused_unavailable(device: torch.device) -> str:
-    """Why fused=True cannot be honoured for tensors of this device, or nothing."""
+    """Return why fused=True is not supported on this device; "" if it is."""
     reasons = [backend.unavailable(device) for backend in BACKENDS if backend.FUSED]
-    return next((x for x in reasons if x is not None), f"there is none for {device.type}")
+    return next((x for x in reasons if x is not None), f"no fused kernel for {device.type}")
 
 
 def backends() -> dict[str, str]:
-    """What can update tensors here, and why not what cannot.
+    """List the backends and whether each is available on this machine.
 
     Returns:
-        For each backend, in the order in which they are tried, "available" or the reason.
+        For each backend, in the order in which they are tried, "available" or why it is not.
     """
     devices = [torch.device("cpu")]
     if torch.accelerator.is_available() and (gpu := torch.accelerator.current_accelerator()):
@@ -89,7 +95,7 @@ def backends() -> dict[str, str]:
     found = {}
     for backend in BACKENDS:
         reasons = [x for x in map(backend.unavailable, devices) if x is not None]
-        found[backend.NAME] = (reasons[0] or "available") if reasons else "there is no GPU"
+        found[backend.NAME] = (reasons[0] or "available") if reasons else "no GPU found"
     if found[_native.NAME] == "available" and (note := _native.build_note()):
         found[_native.NAME] += f"; {note}"
     return found

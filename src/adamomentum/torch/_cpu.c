@@ -1,9 +1,9 @@
 /* AdaMomentum on CPU tensors: all parameters of a group in one call.
  *
- * Nothing here links against torch. Tensors are read through the function table of DLPack's C
+ * This file does not link against torch. It reads tensors through the function table of DLPack's C
  * exchange API, which torch publishes on its Tensor type. Every pointer, shape and dtype is read
- * anew at every step, so nothing can be stale. Limited Python API: one build serves every Python
- * from 3.10 on.
+ * again at every step, so nothing can be stale. It uses the limited Python API: one build works
+ * with every Python from 3.10 on.
  */
 #include "_cpu.h"
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The interface between this module and _native.py; raise it in both when that changes. */
+/* Version of the interface to _native.py. Increase it in both files when the interface changes. */
 enum { VERSION = 3 };
 
-/* ---- DLPack, as far as it is needed: its stable ABI, major version 1 ---- */
+/* ---- the part of DLPack used here: its stable ABI, major version 1 ---- */
 
 typedef struct {
     void *data;
@@ -44,9 +44,9 @@ enum { DL_CPU = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
 static const DLExchange *exchange;
 static PyTypeObject *tensor_type, *parameter_type;
 static PyObject *name_grad, *name_is_neg, *name_of[ROLES];
-static PyCFunction is_neg; /* Tensor.is_neg, or NULL if torch defines it in another way */
+static PyCFunction is_neg; /* Tensor.is_neg, or NULL if it is not a plain C method */
 
-/* ---- gathering: which tensors may be updated through their pointers ---- */
+/* ---- gathering: which tensors can be updated through their pointers ---- */
 
 static enum Type type_of(const DLTensor *t)
 {
@@ -64,8 +64,8 @@ static int is_plain(PyObject *object)
     return type == tensor_type || type == parameter_type;
 }
 
-/* Whether the memory of a tensor holds the opposite of its value, which DLPack does not tell.
- * This call lets other threads run. */
+/* Whether a tensor is lazily negated: its memory holds minus its value. DLPack does not report
+ * this. The call lets other threads run. */
 static int is_negated(PyObject *tensor)
 {
     PyObject *answer = is_neg ? is_neg(tensor, NULL)
@@ -78,7 +78,7 @@ static int is_negated(PyObject *tensor)
     return answer != Py_False;
 }
 
-/* Reads a plain CPU tensor; anything else is refused. */
+/* Reads a plain CPU tensor; fails for anything else. */
 static int view(PyObject *object, DLTensor *out)
 {
     if (exchange->view(object, out) != 0) {
@@ -90,7 +90,7 @@ static int view(PyObject *object, DLTensor *out)
     return 1;
 }
 
-/* Row-major (2), dense in another order (1), or with gaps or overlaps (0). */
+/* Layout: 2 row-major, 1 dense in another order, 0 with gaps or overlaps. */
 static int density(const DLTensor *t)
 {
     int64_t expected = 1;
@@ -132,7 +132,7 @@ static int same_layout(const DLTensor *a, const DLTensor *b)
     return 1;
 }
 
-/* Whether the tensors of one parameter lie apart; the loops assume it. */
+/* Whether the tensors of one parameter do not overlap; the loops rely on it. */
 static int lie_apart(const DLTensor tensors[], int64_t size)
 {
     if (!size) return 1;
@@ -147,7 +147,7 @@ static int lie_apart(const DLTensor tensors[], int64_t size)
     return 1;
 }
 
-/* Makes room for item `index` of a growing array. */
+/* Grows an array so that it has room for item `index`. */
 static int reserve(void **array, Py_ssize_t *room, Py_ssize_t index, size_t width)
 {
     if (index < *room) return 1;
@@ -162,11 +162,11 @@ static int reserve(void **array, Py_ssize_t *room, Py_ssize_t index, size_t widt
     return 1;
 }
 
-/* Adds a parameter to the plan: 1 added, 0 not eligible, -1 error. `objects` are in the order of
- * Role, and the caller holds references to them; objects[V_MAX] may be NULL. */
+/* Adds a parameter to the plan. Returns 1 (added), 0 (not eligible) or -1 (error). `objects` are in
+ * the order of Role; the caller holds references to them. objects[V_MAX] may be NULL. */
 static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
 {
-    /* First everything that lets other threads run, then the pointers. */
+    /* Calls that let other threads run come first; the pointers are read after them. */
     for (int i = 0; i < ROLES; i++) {
         if (!objects[i]) {
             if (i != V_MAX) return 0;
@@ -189,7 +189,7 @@ static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
     if (t->ndim != 0 || (type_of(t) != F32 && type_of(t) != F64) || !t->data) return 0;
 
     const int dense = density(param);
-    /* Random bits go by the logical position, which is that in memory only row by row. */
+    /* Random bits depend on the logical position, which is that in memory only if row-major. */
     if (!dense || (dense == 1 && (s == BF16 || (stochastic && p == BF16)))) return 0;
     int64_t size = 1;
     for (int d = 0; d < param->ndim; d++) size *= param->shape[d];
@@ -224,13 +224,13 @@ static void empty(Plan *plan)
 static Plan *plan_of(PyObject *capsule)
 {
     if (!exchange) {
-        PyErr_SetString(PyExc_RuntimeError, "bind() comes first");
+        PyErr_SetString(PyExc_RuntimeError, "call bind() first");
         return NULL;
     }
     return PyCapsule_GetPointer(capsule, "adamomentum.plan");
 }
 
-/* The tables of the last plan, kept for the next: a step allocates none. */
+/* The tables of the last plan. The next plan reuses them, so that a step does not allocate. */
 static Plan *spare;
 
 static void destroy(PyObject *capsule)
@@ -248,7 +248,7 @@ static void destroy(PyObject *capsule)
     free(plan);
 }
 
-/* ---- what Python sees ---- */
+/* ---- Python interface ---- */
 
 static PyObject *py_bind(PyObject *module, PyObject *args)
 {
@@ -257,10 +257,10 @@ static PyObject *py_bind(PyObject *module, PyObject *args)
     const DLExchange *table = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (!table) return NULL;
     if (table->major != 1 || !table->view) {
-        PyErr_SetString(PyExc_ImportError, "torch's DLPack exchange API is of another version");
+        PyErr_SetString(PyExc_ImportError, "unsupported version of torch's DLPack exchange API");
         return NULL;
     }
-    /* A method without arguments is a C function of the object; calling it that way is cheaper. */
+    /* A method without arguments is a C function of the object; a direct call is cheaper. */
     PyObject *bound = PyObject_GetAttr(tensor, name_is_neg);
     if (!bound) return NULL;
     if (PyCFunction_CheckExact(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS)
@@ -281,9 +281,9 @@ static PyObject *py_plan(PyObject *module, PyObject *unused)
     return capsule;
 }
 
-/* The state of a parameter, a new reference, or NULL. States mostly have the order of the
- * parameters, which spares the hash of the key, a call into Python: looked at are the one behind
- * the last, then the first. */
+/* Returns the state of a parameter (a new reference) or NULL. States usually have the order of the
+ * parameters. So the entry after the last one is tried first, then the first entry. This avoids
+ * hashing the key, which calls into Python. */
 static PyObject *find(PyObject *states, PyObject *param, Py_ssize_t *position)
 {
     PyObject *key, *state;
@@ -300,8 +300,8 @@ static PyObject *find(PyObject *states, PyObject *param, Py_ssize_t *position)
     return Py_XNewRef(PyDict_GetItemWithError(states, param));
 }
 
-/* Adds the parameter that `objects` begin with, if it has a state: 1, 0 or -1, as `add`. Other
- * threads may replace what a dictionary holds, so a reference is taken to everything. */
+/* Adds the parameter objects[0] if it has a state. Returns 1, 0 or -1 like `add`. Takes a reference
+ * to every object, because other threads may replace the values of a dictionary. */
 static int add_with_state(Plan *plan, PyObject *objects[ROLES], PyObject *state, int amsgrad,
                           int stochastic)
 {
@@ -318,7 +318,7 @@ static PyObject *py_gather(PyObject *module, PyObject *args)
 {
     PyObject *capsule, *params, *states;
     int amsgrad, stochastic;
-    static Py_ssize_t position; /* where the last group ended in its states; only a hint */
+    static Py_ssize_t position; /* a hint: where the last group ended in its states */
     if (!PyArg_ParseTuple(args, "OO!O!pp", &capsule, &PyList_Type, &params, &PyDict_Type, &states,
                           &amsgrad, &stochastic))
         return NULL;
@@ -362,7 +362,7 @@ static PyObject *py_add(PyObject *module, PyObject *args)
     return added < 0 ? NULL : PyBool_FromLong(added);
 }
 
-/* An empty hash table for all records of the plan; 0 without memory. */
+/* Clears the hash table and makes room for all records of the plan. Returns 0 if out of memory. */
 static int clear_table(Plan *plan)
 {
     Py_ssize_t room = 64;
@@ -386,7 +386,7 @@ static Entry *look_up(const Plan *plan, uint64_t key)
     return &plan->table[at];
 }
 
-/* The number of this step for each record. A parameter that is listed twice counts twice. */
+/* Sets the step number of each record. A parameter that is listed twice takes two steps. */
 static void count_steps(Plan *plan)
 {
     for (Py_ssize_t i = 0; i < plan->size; i++) {
@@ -397,7 +397,7 @@ static void count_steps(Plan *plan)
     }
 }
 
-/* The distinct numbers, and for each record which of them is its own. */
+/* Collects the distinct step numbers, and stores for each record the index of its own. */
 static int list_steps(Plan *plan)
 {
     plan->distinct = 0;
@@ -452,7 +452,7 @@ static PyObject *py_run(PyObject *module, PyObject *args)
     Plan *plan = plan_of(capsule);
     if (!plan) return NULL;
     if (bytes != plan->distinct * (Py_ssize_t)sizeof(Scalars)) {
-        PyErr_SetString(PyExc_ValueError, "there must be one row of scalars for each of steps()");
+        PyErr_SetString(PyExc_ValueError, "expected one row of scalars for each of steps()");
         return NULL;
     }
     plan->scalars = (const Scalars *)(const void *)scalars;
@@ -472,16 +472,16 @@ static PyObject *py_run(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"bind", py_bind, METH_VARARGS, "bind(exchange_api, a Tensor, Parameter): once, first"},
-    {"plan", py_plan, METH_NOARGS, "plan(): an empty table of parameters"},
+    {"bind", py_bind, METH_VARARGS, "bind(exchange_api, a Tensor, Parameter): call it once, first"},
+    {"plan", py_plan, METH_NOARGS, "plan(): create an empty table of parameters"},
     {"gather", py_gather, METH_VARARGS,
-     "gather(plan, params, state, amsgrad, stochastic): fill the plan anew with the parameters "
-     "that have a gradient and can be updated; returns these and the others that have one"},
+     "gather(plan, params, state, amsgrad, stochastic): refill the plan with the parameters that "
+     "have a gradient and can be updated; return these, and the others that have a gradient"},
     {"add", py_add, METH_VARARGS,
-     "add(plan, (param, grad, m, v, v_max, t), stochastic): add one parameter; False if it cannot "
-     "be updated"},
+     "add(plan, (param, grad, m, v, v_max, t), stochastic): add one parameter; return False if it "
+     "cannot be updated"},
     {"steps", py_steps, METH_O,
-     "steps(plan): the distinct numbers of this step; to be called when the plan is complete"},
+     "steps(plan): return the distinct step numbers; call it when the plan is complete"},
     {"run", py_run, METH_VARARGS,
      "run(plan, scalars, coupled, amsgrad, nesterov, rectify, stochastic, threads): take the step "
      "with a row of scalars for each of steps()"},

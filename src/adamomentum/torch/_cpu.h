@@ -1,4 +1,4 @@
-/* What _cpu.c gathers from Python and _cpu_kernel.c updates. */
+/* The data that _cpu.c reads from Python and _cpu_kernel.c updates. */
 #ifndef ADAMOMENTUM_CPU_H
 #define ADAMOMENTUM_CPU_H
 
@@ -11,10 +11,10 @@
 enum Type { F32, F64, BF16, F16, UNSUPPORTED };
 enum Flag { COUPLED = 1, AMSGRAD = 2, NESTEROV = 4, RECTIFY = 8 };
 
-/* The tensors of one parameter, in the order in which they are gathered. */
+/* The tensors of one parameter, in the order in which they are read. */
 enum Role { PARAM, GRAD, M, V, V_MAX, STEP, ROLES };
 
-/* One parameter. Its pointers are valid while `alive` holds the tensors and nobody resizes them. */
+/* One parameter. Its pointers are valid while `alive` holds the tensors and none is resized. */
 typedef struct {
     char *data[ROLES]; /* data[V_MAX] is NULL without AMSGrad */
     int64_t size;
@@ -45,10 +45,10 @@ typedef struct {
     const Scalars *scalars;
 } Plan;
 
-/* To be called once, first. */
+/* Call it once, first. */
 void choose_loops(void);
 
-/* Takes one step of every record, with at most so many threads. Returns 0 without memory. */
+/* Takes one step for every record, with at most `threads` threads. Returns 0 if out of memory. */
 int update_all(const Plan *plan, int flags, int stochastic, int threads);
 
 #endif

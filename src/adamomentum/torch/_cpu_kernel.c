@@ -1,7 +1,8 @@
 /* The arithmetic of AdaMomentum on CPU tensors: one pass over memory.
  *
- * _cpu_step.h has the step of one element type, _cpu_loops.h all loops of one instruction set. This
- * file compiles them for each set, picks the best one the processor has, and shares out the work.
+ * _cpu_step.h has the step for one element type. _cpu_loops.h has all loops for one instruction
+ * set. This file compiles the loops for each set, selects the best set of the processor, and
+ * divides the work among threads.
  */
 #include "_cpu.h"
 
@@ -11,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- scalar functions of the loops ---- */
+/* ---- scalar functions used by the loops ---- */
 
 INLINE uint32_t bits_of(float x)
 {
@@ -27,7 +28,7 @@ INLINE float float_of(uint32_t bits)
     return x;
 }
 
-/* The generator of _rounding.py, bit for bit: a sequence of even steps, scrambled. */
+/* The generator of _rounding.py, bit for bit: a hash of evenly spaced numbers. */
 #define STRIDE 0x9E3779B9u /* 2^32 over the golden ratio */
 
 INLINE uint32_t scramble(uint32_t x)
@@ -36,7 +37,7 @@ INLINE uint32_t scramble(uint32_t x)
     return (x ^ (x >> 15)) * 0x846CA68Bu;
 }
 
-/* The sequence at position `start`; the next one is STRIDE further. */
+/* The number at position `start`. The next position adds STRIDE. */
 INLINE uint32_t sequence(int64_t start, double t, uint32_t word)
 {
     const uint32_t step = (uint32_t)(uint64_t)t;
@@ -44,9 +45,9 @@ INLINE uint32_t sequence(int64_t start, double t, uint32_t word)
     return scramble(key) + STRIDE * (uint32_t)start;
 }
 
-/* The noise is added below the last digit kept: random bits, or half a unit with ties to even.
- * Infinities and NaNs take none, which could carry into the sign. A NaN that has come out of
- * arithmetic is a quiet one, whose mark is among the digits kept. */
+/* Adds noise below the last stored digit: random bits, or half a unit with ties to even. Infinities
+ * and NaNs get no noise, which could carry into the sign. Arithmetic yields quiet NaNs only; their
+ * mark is among the stored digits. */
 INLINE uint16_t round_bf16(float x, uint32_t noise)
 {
     const uint32_t bits = bits_of(x);
@@ -55,7 +56,7 @@ INLINE uint16_t round_bf16(float x, uint32_t noise)
 
 INLINE uint32_t to_nearest(float x) { return 0x7FFF + ((bits_of(x) >> 16) & 1); }
 
-/* Integer arithmetic throughout: torch.set_flush_denormal must not touch small halves. */
+/* Integer arithmetic only: torch.set_flush_denormal must not change small float16 values. */
 INLINE float float_of_half(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = (half >> 10) & 31;
@@ -68,7 +69,7 @@ INLINE float float_of_half(uint16_t half)
     return float_of(sign | (113 - shift) << 23 | (digits & 0x3FF) << 13);
 }
 
-/* To nearest, ties to even. */
+/* Rounds to nearest, ties to even. */
 INLINE uint16_t half_of_float(float x)
 {
     const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000, size = bits & 0x7FFFFFFF;
@@ -76,7 +77,7 @@ INLINE uint16_t half_of_float(float x)
     if (size >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* 65,520 and more */
     if (size >= 0x38800000)
         return (uint16_t)(sign | ((size - 0x38000000 + 0xFFF + ((size >> 13) & 1)) >> 13));
-    if (size <= 0x33000000) return (uint16_t)sign; /* half of the smallest half, or less */
+    if (size <= 0x33000000) return (uint16_t)sign; /* at most half the smallest float16 */
     const uint32_t shift = 126 - (size >> 23), digits = (size & 0x7FFFFF) | 0x800000;
     const uint32_t kept = digits >> shift, rest = digits & ((1u << shift) - 1),
                    half = 1u << (shift - 1);
@@ -104,7 +105,7 @@ typedef struct {
 #undef TARGET
 #undef WIDE
 
-/* The same again with AVX2, by pragmas that gcc 11 and clang understand as well. */
+/* The same loops with AVX2, through pragmas that gcc 11 and clang support too. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -129,7 +130,7 @@ static const Loops *best(void)
 {
     unsigned a, b, c = 0, d;
     const int f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    __builtin_cpu_init(); /* also asks whether the system saves the wide registers */
+    __builtin_cpu_init(); /* also checks whether the system saves the wide registers */
     return f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &loops_avx2
                                                                                    : &loops_any;
 }
@@ -137,7 +138,7 @@ static const Loops *best(void)
 static const Loops *best(void) { return &loops_any; }
 #endif
 
-/* ---- narrow types, a block at a time ---- */
+/* ---- narrow types, one block at a time ---- */
 
 enum { BLOCK = 1024 };
 
@@ -184,12 +185,12 @@ static void update_narrow(const Loops *loops, const Record *r, int64_t start, in
     if (has_max) narrow(loops, state, n, v_max, r->data[V_MAX] + offset, random, 16);
 }
 
-/* ---- sharing out the work ---- */
+/* ---- division of the work among threads ---- */
 
-/* Element `start` of a tensor, NULL if there is no tensor. */
+/* Pointer to element `start` of a tensor; NULL if there is no tensor. */
 #define AT(type, role) (r->data[role] ? (type *)r->data[role] + start : NULL)
 
-/* Blocks `from` to `to` of one record. */
+/* Updates blocks `from` to `to` of one record. */
 static void update(const Loops *loops, const Record *r, int64_t from, int64_t to, const Scalars *s,
                    int flags, int stochastic)
 {
@@ -226,8 +227,8 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Whether two of the tensors that a step writes share memory: a parameter that is listed twice, or
- * two views of one storage. 1, 0, or -1 without memory. */
+/* Whether two tensors that a step writes share memory: a parameter listed twice, or two views of
+ * one storage. Returns 1, 0, or -1 if out of memory. */
 static int overlap(const Plan *plan)
 {
     static const enum Role written[] = {PARAM, M, V, V_MAX};
@@ -262,15 +263,15 @@ int update_all(const Plan *plan, int flags, int stochastic, int threads)
         total += blocks_of(&plan->records[i]);
         elements += plan->records[i].size;
     }
-    /* Waking a thread costs as much as some ten thousand elements. */
+    /* Waking a thread costs as much as updating about ten thousand elements. */
     if (threads > 1 + elements / 65536) threads = (int)(1 + elements / 65536);
     if (threads > 1) {
         const int shared = overlap(plan);
         if (shared < 0) return 0;
-        if (shared) threads = 1; /* one after the other, in the order of the group */
+        if (shared) threads = 1; /* update one after the other, in the order of the group */
     }
-    /* In parts that are handed out as threads ask for them: one that lost its core for a moment
-     * does not keep the others waiting. */
+    /* Many small parts, assigned dynamically: a thread that loses its core for a moment does not
+     * delay the others. */
     const int parts = threads > 1 ? 16 * threads : 1;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int part = 0; part < parts; part++) {

@@ -1,6 +1,6 @@
 /* All loops over elements; _cpu_kernel.c includes this file once for each instruction set.
  *
- * TARGET(name) is the name of a function for that set; WIDE says that it has AVX2 and F16C.
+ * TARGET(name) is the name of a function for that set. WIDE is set if it has AVX2 and F16C.
  */
 
 #define REAL float
@@ -41,11 +41,11 @@ static void TARGET(narrow_bf16)(int n, const float *restrict from, uint16_t *res
         for (int i = 0; i < n; i++) to[i] = round_bf16(from[i], to_nearest(from[i]));
 }
 
-/* The plain step with bfloat16 moments and float32 parameters. It deserves a pass of its own;
- * other combinations go through wide copies of a block. Its limit is arithmetic, not memory:
- * constants are combined, and no element is asked whether it is finite. An infinity keeps its
- * value, because its low half is 0. A NaN could carry into the sign only if all its digits are
- * set, which only a gradient can bring in: the bits of v tell whether there was a NaN at all. */
+/* The plain step with bfloat16 moments and float32 parameters, in a single pass. Other combinations
+ * use wide copies of a block. Arithmetic is the bottleneck here, not memory: so constants are
+ * combined, and no element is tested for being finite. An infinity keeps its value, because its low
+ * half is 0. A NaN could carry into the sign only if all its digits are set. Only a gradient can
+ * bring such a NaN in; the bits of v show whether there was a NaN at all. */
 INLINE void TARGET(small_body)(int n, int64_t start, float *restrict param,
                                const float *restrict grad, uint16_t *restrict m,
                                uint16_t *restrict v, const Scalars *s, const int has_eps)

@@ -1,7 +1,7 @@
-/* The step of consecutive elements of type REAL; _cpu_loops.h includes this file for each type.
+/* The step for consecutive elements of type REAL. _cpu_loops.h includes this file for each type.
  *
- * It is rule.py's arithmetic with the scalars of _scalars.py. The learning rate multiplies the
- * quotient, not the numerator: lr * m could overflow where m / root does not.
+ * The arithmetic is that of rule.py, with the scalars of _scalars.py. The learning rate multiplies
+ * the quotient, not the numerator: lr * m could overflow where m / root does not.
  */
 INLINE void NAME(step_body)(int64_t n, REAL *restrict param, const REAL *restrict grad,
                             REAL *restrict m, REAL *restrict v, REAL *restrict v_max,
@@ -18,7 +18,7 @@ INLINE void NAME(step_body)(int64_t n, REAL *restrict param, const REAL *restric
         m[i] = mi;
         v[i] = vi;
         REAL most = vi;
-        if (flags & AMSGRAD) { /* NaN if either is */
+        if (flags & AMSGRAD) { /* propagates NaN */
             const REAL old = v_max[i];
             most = old > vi || old != old ? old : vi;
             v_max[i] = most;
@@ -31,7 +31,7 @@ INLINE void NAME(step_body)(int64_t n, REAL *restrict param, const REAL *restric
     }
 }
 
-/* The flags become constants, so that no loop has a branch. */
+/* Turns the flags into constants, so that the loops have no branches. */
 #define CASE(FLAGS)                                                       \
     case FLAGS:                                                           \
         NAME(step_body)(n, param, grad, m, v, v_max, s, FLAGS);           \

@@ -1,6 +1,6 @@
-"""Over lists of tensors: a few calls per step instead of a few per parameter.
+"""Backend that updates lists of tensors: a few calls per step instead of a few per parameter.
 
-At most one list of intermediates is alive at a time. The formula is that of _scalars.py.
+At most one list of intermediates exists at a time. _scalars.py has the formula.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ NAME, FUSED, VALIDATES = "foreach", False, False
 
 
 def unavailable(_: torch.device) -> str:
-    """Nothing: it takes every device."""
+    """Return "": it supports every device."""
     return ""
 
 
 def wants(group: Group) -> bool:
-    """Unless another backend is asked for."""
+    """Allow it unless the options select another backend."""
     return group["foreach"] is not False and not group["fused"] and not group["differentiable"]
 
 
 def claim(
     params: list[Tensor], states: States, group: Group
 ) -> tuple[SlotWork | None, list[Tensor]]:
-    """The parameters for which lists are exact; the others are left to the single backend."""
+    """Claim the parameters for which lists are exact. The single backend gets the others."""
     return claim_params(params, states, group, supports)
 
 
 def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
-    """The same for slots."""
+    """Like `claim`, for slots."""
     return claim_supported(slots, group, supports)
 
 
 def supports(slot: Slot, group: Group) -> bool:
-    """Whether `run` is exact for this slot."""
+    """Return whether `run` is exact for this slot."""
     if type(slot.param) not in _foreach_supported_types or CODECS[slot.m.dtype] is not PLAIN:
         return False
     if slot.v.dtype != slot.m.dtype or (
         slot.v_max is not None and slot.v_max.dtype != slot.m.dtype
     ):
         return False
-    # The sums are those of the moments' dtype.
+    # Sums have the dtype of the moments.
     if slot.param.dtype == torch.float64 != slot.m.dtype:
         return False
     if any(isinstance(beta, Tensor) for beta in group["betas"]):
         return False
     if in_graph(group) and any(isinstance(group[key], Tensor) for key in ("eps", "weight_decay")):
         return False
-    # In a graph, or summing in float32, the look-ahead would need a second list.
+    # In a graph, or with float32 sums, nesterov would need a second list.
     if group["nesterov"] and (in_graph(group) or slot.param.dtype in HALF):
         return False
     if isinstance(group["lr"], Tensor):
@@ -104,21 +104,21 @@ def _update_batch(slots: list[Slot], scalars: Table) -> None:
         torch._foreach_add_(roots, eps)
         torch._foreach_mul_(roots, scales)
         for root, scale in zip(roots, scales, strict=True):
-            # As long as there is no denominator, it is 1, whatever the root is: inf * 0 is NaN.
+            # Without a denominator, divide by 1. Multiplying by 0 would turn inf into NaN.
             if torch.is_tensor(scale):
                 root.masked_fill_(scale == 0, 1.0)
             elif scale == 0:
                 root.fill_(1.0)
         scales = [1.0] * len(roots)
 
-    # lr goes into the root: lr * m may overflow where lr * (m / root) does not. With lr = 0 the
-    # root becomes infinite, the quotient 0.
+    # lr goes into the root: lr * m can overflow where lr * (m / root) does not. With lr = 0 the
+    # root becomes infinite and the quotient 0.
     rates = [-lr / scale for lr, scale in zip(weights.lr, scales, strict=True)]
     if not group["nesterov"]:
         rates = [rate * a for rate, a in zip(rates, weights.a, strict=True)]
 
     if params[0].dtype in HALF:
-        # Summed in float32 and rounded once: a bfloat16 would lose a decay of 1 - 1e-5 entirely.
+        # Sum in float32 and round once: bfloat16 would lose a decay of 1 - 1e-5 entirely.
         torch._foreach_reciprocal_(roots)
         torch._foreach_mul_(roots, ms)
         torch._foreach_mul_(roots, rates)

@@ -1,4 +1,4 @@
-"""A step of the Keras optimizer on torch, by the backends of the torch optimizer."""
+"""The step of the Keras optimizer on torch. It uses the backends of the torch optimizer."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def update(rows: list[Row], t: Tensor, lr: Any, options: Group) -> None:
         "capturable": capturable,
         "stochastic_rounding": False,
     }
-    # Each its own number, which a step counts up.
+    # Each slot needs its own step number, because a step increments it.
     ts = t.to(torch.float32).expand(len(rows)).clone().unbind()
     update_slots([Slot(*row, at) for row, at in zip(rows, ts, strict=True)], group)

@@ -1,4 +1,4 @@
-"""The native CPU kernel (_cpu.c): whether it is there, and its use as a backend."""
+"""Backend that uses the native CPU kernel (_cpu.c), if it was built."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from adamomentum.torch._state import Group, Slot, States, slot_of
 __all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
 
 NAME, FUSED, VALIDATES = "fused (CPU)", True, True
-# The interface between this file and the extension; _cpu.c has the same number.
+# Version of the interface between this file and the extension; _cpu.c has the same number.
 VERSION = 3
 
 
 def _load() -> tuple[Any, str]:
-    """The extension, or None and the reason."""
+    """Import the extension; return it, or None and the reason."""
     if os.environ.get("ADAMOMENTUM_NATIVE") == "0":
         return None, "ADAMOMENTUM_NATIVE=0 disables it"
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
@@ -40,19 +40,19 @@ def _load() -> tuple[Any, str]:
 
 
 def build_note() -> str:
-    """What setup.py wrote about a kernel that it could not build, or only without OpenMP."""
+    """Return the note that setup.py left if the kernel, or its OpenMP part, was not built."""
     file = Path(__file__).with_name("_cpu_build.txt")
     return file.read_text(encoding="utf-8").strip() if file.is_file() else ""
 
 
 def mismatch(module: Any) -> str:
-    """Why an extension does not belong to this file, or nothing."""
+    """Return why an extension does not match this file; "" if it does."""
     built = getattr(module, "VERSION", 1)
     if built == VERSION:
         return ""
     return (
         f"the native extension was built from other sources (version {built}, not {VERSION}); "
-        f"install the package again"
+        f"reinstall the package"
     )
 
 
@@ -60,14 +60,14 @@ _cpu, _reason = _load()
 
 
 def unavailable(device: torch.device) -> str | None:
-    """Why there is no kernel, or nothing; None for other devices."""
+    """Return why the kernel is unavailable; "" if it is available, None for other devices."""
     if device.type != "cpu":
         return None
-    return "" if _cpu else _reason or "it is switched off"
+    return "" if _cpu else _reason or "it is disabled"
 
 
 class Work(NamedTuple):
-    """A table of pointers (and what keeps them alive), the parameters, the numbers of the step."""
+    """A table of pointers (which keeps their tensors alive), the parameters, the step numbers."""
 
     plan: Any
     params: list[Tensor]
@@ -75,7 +75,7 @@ class Work(NamedTuple):
 
 
 def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
-    """Plain tensors without gaps, and those that have such a view or copy of their gradient."""
+    """Claim dense CPU tensors. Other gradients are viewed or copied if that makes them dense."""
     if _cpu is None:
         return None, params
     plan = _cpu.plan()
@@ -92,7 +92,7 @@ def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list
 
 
 def _viewed(param: Tensor, states: States, group: Group) -> Slot | None:
-    """The slot of a parameter whose gradient is like it."""
+    """Return the slot of a parameter if its gradient matches it in layout, shape and device."""
     grad: Any = param.grad
     alike = (grad.layout, grad.shape, grad.device, grad.is_complex()) == (
         torch.strided, param.shape, param.device, param.is_complex(),
@@ -108,7 +108,7 @@ def _add(plan: Any, slot: Slot, stochastic: bool) -> bool:
 
 
 def claim_slots(slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
-    """The same for slots, unless their step number must stay a tensor."""
+    """Like `claim`, for slots. Nothing is claimed if the step number must stay a tensor."""
     if _cpu is None or in_graph(group):
         return None, slots
     plan = _cpu.plan()
@@ -124,7 +124,7 @@ def claim_slots(slots: list[Slot], group: Group) -> tuple[Any, list[Slot]]:
 
 def run(work: Work, scalars: Table) -> None:
     """Take the step."""
-    # Autograd must notice that a tensor it has saved was changed behind its back.
+    # The kernel writes through pointers; tell autograd that the tensors changed.
     torch.autograd.graph.increment_version(work.params)
     group = scalars.group
     _cpu.run(

@@ -1,9 +1,10 @@
-"""Stochastic rounding to bfloat16, by a generator that has no state.
+"""Stochastic rounding to bfloat16 with a stateless generator.
 
-To nearest, a bfloat16 average of squares with b2 = 0.999 would never decay: a thousandth is less
-than half a unit in its last place. Rounded up with the probability of the part cut off, it is
-right on average. The random bits are a hash of the step, the position in the tensor and the
-stream (which tensor of the slot), so resuming a run, or another order of parameters, repeats them.
+Rounded to nearest, a bfloat16 average of squares with b2 = 0.999 would never decay: a thousandth
+is less than half a unit in its last place. Stochastic rounding is right on average: it rounds up
+with a probability equal to the part cut off. The random bits are a hash of the step, the position
+in the tensor, and the stream (which tensor of the slot). A resumed run, or another order of
+parameters, therefore gets the same bits.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import torch
 from torch import Tensor
 
 _WORD = 0xFFFFFFFF
-# 2^32 over the golden ratio: positions are spread evenly, then scrambled. A full hash of the
-# position is no more random (test_rounding.py) and costs the native kernel half as much again.
+# 2^32 over the golden ratio: positions are spread evenly, then hashed. A full hash of the position
+# is no more random (test_rounding.py) and costs the native kernel 50% more time.
 _STRIDE = 0x9E3779B9
 
 
 class Stream(IntEnum):
-    """Which tensor of a parameter is rounded; each draws its own bits, half a word."""
+    """Which tensor of a parameter is rounded. Each has its own bits: half a word."""
 
     M = 0
     V = 1
@@ -29,7 +30,7 @@ class Stream(IntEnum):
 
 
 def round_to_bfloat16(value: Tensor, t: Tensor, stream: Stream) -> Tensor:
-    """`value` rounded to a neighbour in bfloat16, each with the probability of its nearness."""
+    """Round `value` to one of its two bfloat16 neighbours; the nearer one is more likely."""
     value = value.float()
     position = torch.arange(value.numel(), device=value.device).view(value.shape)
     word, half = divmod(stream, 2)
@@ -38,11 +39,11 @@ def round_to_bfloat16(value: Tensor, t: Tensor, stream: Stream) -> Tensor:
     noise = (_scramble(sequence) >> 16 * half) & 0xFFFF
     bits = value.view(torch.int32)
     rounded = ((bits + noise.int()) & ~0xFFFF).view(torch.float32)
-    # The bits of a NaN could carry into its sign.
+    # Adding noise to a NaN could carry into its sign.
     return torch.where(value.isfinite(), rounded, value).bfloat16()
 
 
 def _scramble(x: Tensor) -> Tensor:
-    """A 32-bit hash (the constants of Wellons' lowbias32), in int64 for want of uint32."""
+    """Hash 32 bits (constants of Wellons' lowbias32). int64, because torch lacks uint32 here."""
     x = ((x ^ (x >> 16)) * 0x7FEB352D) & _WORD
     return ((x ^ (x >> 15)) * 0x846CA68B) & _WORD

@@ -10,8 +10,8 @@ With them a step is
     root  = scale root                       with rectify, scale (root + eps), or 1 if scale is 0
     param = kept param - lr ((a m + b g) / root)
 
-m, v and v_max are stored. lr comes last: lr m may overflow where the quotient does not. v is 0 if
-eps is 0 and the gradient always was: 0 / 0 would be NaN.
+m, v and v_max are stored. lr is applied last, because lr m can overflow where the quotient does
+not. v is 0 if eps is 0 and all gradients so far were 0; 0 / 0 would be NaN.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from adamomentum.torch._state import Group
 
 
 class Scalars(NamedTuple):
-    """Numbers, in the order in which the kernels take them (`Scalars` of _cpu.h).
+    """The scalars in the order that the kernels expect (`Scalars` of _cpu.h).
 
-    Where a graph is recorded they are 0-dim tensors, as far as they depend on one.
+    While a graph is recorded, those that depend on a tensor are 0-dim tensors.
     """
 
     t: Any
     factor: Any
-    """Of the gradient: its sign, and unscaling."""
+    """Factor of the gradient: its sign, and the unscaling."""
     coupled: Any
     beta1: Any
     weight1: Any
@@ -44,12 +44,12 @@ class Scalars(NamedTuple):
     weight2: Any
     eps: Any
     scale: Any
-    """With rectify, 0 as long as there is no denominator."""
+    """With rectify, 0 until the step has a denominator."""
     a: Any
     b: Any
     lr: Any
     kept: Any
-    """What decoupled weight decay leaves of the parameter."""
+    """Factor of the parameter: what decoupled weight decay leaves of it."""
 
 
 class Table:
@@ -75,11 +75,11 @@ class Table:
 
     @property
     def eps(self) -> Any:
-        """What the second moment gains at every step."""
+        """The number added to the second moment at every step."""
         return self._option("eps")
 
     def _option(self, name: str) -> Any:
-        """An option as a number, or as a tensor where autograd or a graph is to follow it."""
+        """Return an option as a number, or as a tensor if autograd or a graph must track it."""
         value = self.group[name]
         if not isinstance(value, Tensor):
             return value
@@ -88,16 +88,16 @@ class Table:
 
     @property
     def lr(self) -> float | Tensor:
-        """The learning rate. Read when the step runs: autograd may be about to follow it."""
+        """The learning rate, read when the step runs because autograd may track it."""
         return _scalar(self.group["lr"])
 
     @property
     def kept(self) -> Any:
-        """What decoupled weight decay leaves of the parameter, as a tensor if lr is one."""
+        """Factor of the parameter after decoupled weight decay; a tensor if lr is one."""
         return 1 - self.lr * self.decay if self.decay else 1.0
 
     def at(self, t: float) -> Scalars:
-        """The scalars of step t, all of them floats."""
+        """Return the scalars of step t, all floats."""
         row = self._rows.get(t)
         if row is None:
             if not 1 <= t < math.inf:
@@ -111,7 +111,7 @@ class Table:
         return row
 
     def of(self, ts: Sequence[Tensor]) -> list[Scalars]:
-        """The scalars at the steps that `ts` have counted; tensors in a graph."""
+        """Return the scalars of the steps `ts`; tensors in a graph."""
         if not in_graph(self.group):
             return [self.at(float(t)) for t in ts]
         row = self._row(precise(torch.stack(list(ts))), self.lr, *self.group["betas"])
@@ -119,7 +119,7 @@ class Table:
         return [Scalars(*values) for values in zip(*columns, strict=True)]
 
     def rule_at(self, t: Tensor) -> rule.Scalars:
-        """What rule.py takes at the step that t has counted; tensors where an option is one."""
+        """Return the scalars of rule.py for step t; tensors where an option is a tensor."""
         if in_graph(self.group):
             return self._rule(precise(t), *map(_scalar, self.group["betas"]))
         at = float(t)
@@ -155,15 +155,15 @@ class Table:
 
 
 def in_graph(group: Group) -> bool:
-    """Whether the step may be recorded and replayed, so that its number must stay a tensor."""
+    """Return whether the step may be recorded and replayed; its number then stays a tensor."""
     return group["capturable"] or torch.compiler.is_compiling()
 
 
 def precise(t: Tensor) -> Tensor:
-    """t in float64, for float64 parameters; MPS has nothing wider than float32."""
+    """Return t in float64, for float64 parameters. MPS supports only float32."""
     return t if t.device.type == "mps" else t.double()
 
 
 def _scalar(x: float | Tensor) -> float | Tensor:
-    """An option that broadcasts to any shape."""
+    """Return the option in a form that broadcasts to any shape."""
     return x.squeeze() if isinstance(x, Tensor) else x

@@ -1,4 +1,4 @@
-"""One parameter after the other, by rule.py: the readable path, and the differentiable one."""
+"""Backend that updates one parameter at a time with rule.py. It is the differentiable one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ NAME, FUSED, VALIDATES = "single", False, False
 
 
 def unavailable(_: torch.device) -> str:
-    """Nothing: it takes every device."""
+    """Return "": it supports every device."""
     return ""
 
 
 def wants(group: Group) -> bool:
-    """Unless fused=True, which is strict."""
+    """Allow it unless fused=True."""
     return not group["fused"]
 
 
 def claim(
     params: list[Tensor], states: States, group: Group
 ) -> tuple[SlotWork | None, list[Tensor]]:
-    """Everything."""
+    """Claim everything."""
     return claim_params(params, states, group, lambda *_: True, twice=True)
 
 
 def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
-    """Everything."""
+    """Claim everything."""
     return claim_supported(slots, group, lambda *_: True)
 
 
@@ -53,7 +53,7 @@ def _update_one(slot: Slot, scalars: Table) -> None:
     param, m, v = slot.param.to(wide), _read(slot.m, wide), _read(slot.v, wide)
     v_max = None if slot.v_max is None else _read(slot.v_max, wide)
     if group["differentiable"]:
-        # Autograd keeps what the rule reads, and the writing below is in place.
+        # Autograd saves what the rule reads, and the writes below are in place.
         param, m, v = param.clone(), m.clone(), v.clone()
         v_max = None if v_max is None else v_max.clone()
 
@@ -74,7 +74,7 @@ def _update_one(slot: Slot, scalars: Table) -> None:
         _write(slot.v_max, v_max, slot.t, Stream.V_MAX)
 
 
-# Each moment by its own dtype: a checkpoint may hold different ones.
+# Each moment is read in its own dtype: a checkpoint may mix them.
 def _read(stored: Tensor, wide: torch.dtype) -> Tensor:
     return CODECS[stored.dtype].decode(stored, wide)
 

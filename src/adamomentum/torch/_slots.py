@@ -1,4 +1,4 @@
-"""The work of the backends that are written in Python: a list of slots."""
+"""Claims of the backends written in Python: lists of slots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adamomentum.torch._state import Group, Slot, States, slot_of
 
 
 class SlotWork(NamedTuple):
-    """Slots, and the distinct numbers of their step."""
+    """Slots and their distinct step numbers."""
 
     slots: list[Slot]
     steps: frozenset[float]
@@ -26,7 +26,10 @@ def claim_params(
     supports: Callable[[Slot, Group], bool],
     twice: bool = False,
 ) -> tuple[SlotWork | None, list[Tensor]]:
-    """Claim the parameters whose slots are supported; without `twice`, none if one is repeated."""
+    """Claim the parameters whose slots are supported.
+
+    Unless `twice` is set, claim nothing if a parameter is listed twice.
+    """
     if not twice and len(set(params)) < len(params):
         return None, params
     slots, rest = [], []
@@ -58,7 +61,7 @@ def _work(slots: list[Slot], group: Group) -> SlotWork | None:
 
 
 def fused_allowed(group: Group) -> bool:
-    """Whether the group's options let a fused backend take what it can."""
+    """Return whether the options of the group allow a fused backend."""
     if group["fused"] is not None:
         return bool(group["fused"])
     automatic = group["foreach"] is None and not group["differentiable"]

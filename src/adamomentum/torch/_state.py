@@ -1,4 +1,4 @@
-"""The state of a parameter: its keys, its dtypes, and how numbers are kept in them."""
+"""The state of a parameter: its keys, its dtypes, and how values are stored in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from adamomentum.torch._rounding import Stream, round_to_bfloat16
 
-# Not Adam's keys, so that an Adam checkpoint cannot load by mistake.
+# These are not Adam's keys, so that an Adam checkpoint cannot be loaded by mistake.
 M, V, V_MAX = "exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq"
 HALF = (torch.float16, torch.bfloat16)
 Group: TypeAlias = dict[str, Any]
@@ -18,14 +18,14 @@ States: TypeAlias = Mapping[Tensor, dict[str, Tensor]]
 
 
 class Codec:
-    """How numbers are kept in a tensor; this one keeps them as they are, or rounds to nearest."""
+    """Stores values in a tensor. This one rounds to nearest where the dtype is narrower."""
 
     def decode(self, stored: Tensor, dtype: torch.dtype) -> Tensor:
-        """The numbers, in a dtype to calculate with."""
+        """Return the stored values in `dtype`."""
         return stored.to(dtype)
 
     def encode(self, stored: Tensor, value: Tensor, t: Tensor, stream: Stream) -> None:  # noqa: ARG002
-        """Keep `value` of step t; `stream` says which of the parameter's tensors this is."""
+        """Store `value` of step t. `stream` identifies the tensor within its slot."""
         stored.copy_(value)
 
 
@@ -33,12 +33,12 @@ class Stochastic(Codec):
     """bfloat16, rounded up or down at random."""
 
     def encode(self, stored: Tensor, value: Tensor, t: Tensor, stream: Stream) -> None:
-        """Keep `value`, right on average."""
+        """Store `value`, rounded without bias."""
         stored.copy_(round_to_bfloat16(value, t, stream))
 
 
 PLAIN, STOCHASTIC = Codec(), Stochastic()
-# The dtypes that moments may have.
+# The dtypes that moments can have.
 CODECS: dict[torch.dtype, Codec] = {
     torch.float32: PLAIN,
     torch.float64: PLAIN,
@@ -47,7 +47,7 @@ CODECS: dict[torch.dtype, Codec] = {
 
 
 def param_codec(param: Tensor, group: Group) -> Codec:
-    """How a parameter itself is stored."""
+    """Return the codec of a parameter itself."""
     stochastic = group["stochastic_rounding"] and param.dtype is torch.bfloat16
     return STOCHASTIC if stochastic else PLAIN
 
@@ -60,19 +60,19 @@ class Slot(NamedTuple):
     m: Tensor
     v: Tensor
     v_max: Tensor | None  # only with amsgrad
-    t: Tensor  # number of steps so far, to be counted up; on the CPU unless capturable
+    t: Tensor  # number of steps so far; on the CPU unless capturable
 
     def as_real(self) -> Slot:
-        """Complex tensors as pairs of reals that share their memory."""
+        """Return the slot with complex tensors viewed as pairs of reals (shared memory)."""
         if not self.param.is_complex():
             return self
-        # A gradient, unlike a parameter, may be a lazy conjugate, which has no such view.
+        # A gradient may be a lazy conjugate, which has no real view.
         tensors = (self.param, self.grad.resolve_conj(), self.m, self.v, self.v_max)
         param, grad, m, v, v_max = map(_as_real, tensors)
         return Slot(param, grad, m, v, v_max, self.t)
 
     def local(self) -> Slot:
-        """This process's part of DTensors that are laid out alike: the step is elementwise."""
+        """Return this process's shards if all tensors are DTensors with the same placement."""
         tensors: list[Any] = [x for x in self[:5] if x is not None]
         placements = {getattr(x, "placements", None) for x in tensors}
         if None in placements or len(placements) > 1:
@@ -86,19 +86,19 @@ def _as_real(x: Any) -> Any:
 
 
 def slot_of(param: Tensor, state: Mapping[str, Tensor], group: Group) -> Slot:
-    """The tensors of a parameter that has a gradient and a state."""
+    """Return the tensors of a parameter that has a gradient and a state."""
     grad: Any = param.grad
-    # What is not there is refused by `check_grad`, which knows the parameter's name.
+    # `check_grad` reports missing entries, because it knows the parameter's name.
     m, v, t = (cast(Tensor, state.get(key)) for key in (M, V, "step"))
     slot = Slot(param, grad, m, v, state.get(V_MAX) if group["amsgrad"] else None, t).as_real()
     return slot if group["differentiable"] else slot.local()
 
 
 def missing_states(params: Iterable[Tensor], states: States, group: Group) -> States:
-    """For each parameter whose state lacks something, the complete state, with zeros."""
+    """Return complete states, filled with zeros, for the parameters whose state is incomplete."""
     keys = (M, V, V_MAX) if group["amsgrad"] else (M, V)
     complete = {}
-    # States mostly have the order of the parameters, which spares the hash of a tensor.
+    # States usually have the order of the parameters; then no tensor has to be hashed.
     in_order = iter(states.items())
     for param in params:
         key, state = next(in_order, (None, None))
@@ -113,7 +113,7 @@ def _complete(
     param: Tensor, state: dict[str, Tensor], keys: tuple[str, ...], group: Group
 ) -> dict[str, Tensor]:
     complete = dict(state)
-    # A wrapper may keep something of its own in a state that has not begun.
+    # A wrapper may store entries of its own in a state before the first step.
     if "step" not in complete and M not in complete:
         complete["step"] = new_step(param, group)
     for key in keys:
@@ -125,10 +125,11 @@ def _complete(
 
 
 def new_step(param: Tensor, group: Group, value: float | Tensor = 0.0) -> Tensor:
-    """A step number for a parameter, float32 unless the default dtype is float64, as Adam's.
+    """Create the step counter of a parameter. As in Adam, it is float32 unless the default dtype
+    is float64.
 
-    Stochastic rounding needs float64: in float32 counting ends at 2^24, and noise that goes by the
-    step number would repeat from there on.
+    Stochastic rounding needs float64. A float32 counter stops at 2^24, and the noise, which
+    depends on the step number, would repeat from there on.
     """
     device = param.device if group["capturable"] else torch.device("cpu")
     given = value.dtype if isinstance(value, Tensor) else torch.get_default_dtype()
@@ -138,12 +139,12 @@ def new_step(param: Tensor, group: Group, value: float | Tensor = 0.0) -> Tensor
     if isinstance(value, Tensor):
         # The sum is a copy, and -0.0 becomes 0.
         return value.detach().to(device, dtype).reshape(()) + 0.0
-    # tensor() and not zeros(): fake tensors, of memory estimates say, know its value.
+    # tensor() instead of zeros(): fake tensors, as in memory estimates, then know the value.
     return torch.tensor(value + 0.0, dtype=dtype, device=device)
 
 
 def state_dtype(param: Tensor, group: Group) -> torch.dtype:
-    """The dtype in which the moments of a parameter start."""
+    """Return the dtype of a parameter's new moments."""
     is_complex = param.is_complex()
     if group["state_dtype"] is not None:
         real: torch.dtype = getattr(torch, group["state_dtype"])

@@ -1,4 +1,4 @@
-"""GPU tensors: one Triton kernel for all parameters of a group, device and dtype."""
+"""Backend for GPU tensors: one Triton kernel per group, device and dtype."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from adamomentum.torch._state import Group, Slot, States
 __all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
 
 NAME, FUSED, VALIDATES = "fused (Triton)", True, False
-GPUS = ("cuda", "xpu")  # ROCm calls itself cuda
+GPUS = ("cuda", "xpu")  # torch reports ROCm as cuda
 
 
 @functools.cache
 def _kernel() -> Any:
-    """The module of the kernel, or None; triton is not imported before."""
+    """Import the kernel's module on first use; None without triton."""
     try:
         return importlib.import_module("adamomentum.torch._triton_kernel")
     except ImportError:
@@ -31,14 +31,14 @@ def _kernel() -> Any:
 
 
 def unavailable(device: torch.device) -> str | None:
-    """Why there is no kernel, or nothing; None for other devices."""
+    """Return why the kernel is unavailable; "" if it is available, None for other devices."""
     if device.type not in GPUS:
         return None
     return "" if _kernel() else "triton is not installed"
 
 
 def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
-    """Plain tensors without gaps on a GPU."""
+    """Claim dense tensors on a GPU."""
     here = [param for param in params if unavailable(param.device) == ""]
     if not here:
         return None, params
@@ -47,14 +47,14 @@ def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list
 
 
 def claim_slots(slots: list[Slot], group: Group) -> tuple[SlotWork | None, list[Slot]]:
-    """The same for slots."""
+    """Like `claim`, for slots."""
     return claim_supported(
         slots, group, lambda slot, _: unavailable(slot.param.device) == "" and supports(slot, group)
     )
 
 
 def supports(slot: Slot, group: Group) -> bool:
-    """Whether `run` is exact for this slot. A captured graph could not renew the tables."""
+    """Return whether `run` is exact for this slot. A captured graph could not update the tables."""
     tensors = [x for x in slot[:5] if x is not None]
     param, grad, m = slot[:3]
     if in_graph(group) or any(type(x) not in (Tensor, torch.nn.Parameter) for x in tensors):
@@ -72,7 +72,7 @@ def supports(slot: Slot, group: Group) -> bool:
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    """Whether the elements fill a stretch of memory, in whatever order."""
+    """Return whether the elements fill a contiguous range of memory, in any order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size != 1:

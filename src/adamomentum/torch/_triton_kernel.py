@@ -1,7 +1,7 @@
-"""The Triton kernel of _triton.py. Its arithmetic is _cpu_kernel.c's.
+"""The Triton kernel of _triton.py. Its arithmetic is the same as in _cpu_kernel.c.
 
-Tables on the device hold the addresses of the tensors and the scalars of each; a program updates
-one block of one tensor.
+Tables on the device hold the addresses and the scalars of each tensor. Each program updates one
+block of one tensor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WIDTH = tl.constexpr(len(Scalars._fields))
 
 
 def update(slots: list[Slot], scalars: Table) -> None:
-    """One step of slots of one device and equal dtypes."""
+    """Take one step. All slots must share a device and dtypes."""
     param, grad, m = slots[0][:3]
     ts = [slot.t for slot in slots]
     torch._foreach_add_(ts, 1)
@@ -62,7 +62,7 @@ def update(slots: list[Slot], scalars: Table) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _programs(sizes: tuple[int, ...], device: torch.device) -> Tensor:
-    """For each program the tensor it works on and the block of it."""
+    """Return, for each program, the index of its tensor and of the block in it."""
     pairs = [(i, j) for i, size in enumerate(sizes) for j in range(triton.cdiv(size, BLOCK))]
     return torch.tensor(pairs, dtype=torch.int64).view(-1, 2).to(device)
 
@@ -76,8 +76,11 @@ def _scramble(x):
 
 @triton.jit
 def _narrow(x, position, t, STREAM: tl.constexpr, TO: tl.constexpr, STOCHASTIC: tl.constexpr):
-    """x in the type TO. To bfloat16 it is rounded here, because not every conversion rounds: to
-    nearest, ties to even, or by the random bits of _rounding.py."""
+    """Convert x to the type TO.
+
+    bfloat16 is rounded here, because not every conversion rounds: to nearest with ties to even, or
+    with the random bits of _rounding.py.
+    """
     if TO == tl.bfloat16:
         bits = x.to(tl.uint32, bitcast=True)
         noise = 0x7FFF + ((bits >> 16) & 1)
@@ -151,7 +154,7 @@ def _kernel(
         most = tl.where((v_max > v) | (v_max != v_max), v_max, v)  # NaN if either is
         tl.store(v_max_at, _narrow(most, position, t, _V_MAX, STATE, True), mask=mask)
     most = tl.where(most == 0, 1.0, most)  # 0/0 becomes 0, as in rule.py
-    # Rounded as IEEE asks: the plain float32 operations are approximate on some GPUs.
+    # Use IEEE rounding: the plain float32 operations are approximate on some GPUs.
     root = tl.sqrt_rn(most) if REAL == tl.float32 else tl.sqrt(most)
     if RECTIFY:
         root = tl.where(scale > 0, (root + eps) * scale, 1.0)

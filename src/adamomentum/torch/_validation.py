@@ -1,4 +1,7 @@
-"""What is refused, and in which words; they begin as torch.optim's do where it has some."""
+"""Validation of options, parameters, gradients and checkpoints.
+
+Messages begin like those of torch.optim where it has the same check.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _PARAM_DTYPES = (
     torch.complex64,
     torch.complex128,
 )
-# As torch.optim calls them.
+# The names that torch.optim uses in its messages.
 _NUMBERS = {
     "lr": "learning rate",
     "eps": "epsilon value",
@@ -45,9 +48,9 @@ _FLAGS = (
 
 
 def check_options(options: dict[str, Any]) -> None:
-    """Refuse what cannot be meant, and give options their plain form.
+    """Validate the options of a group, and convert numbers to float and flags to bool.
 
-    A checkpoint that holds a NumPy scalar would not load under weights_only=True.
+    A checkpoint with a NumPy scalar would not load under weights_only=True.
     """
     plain = _plain(options)
     for name, words in _NUMBERS.items():
@@ -57,7 +60,9 @@ def check_options(options: dict[str, Any]) -> None:
             )
     for i, beta in enumerate(plain["betas"]):
         if not 0 <= _value(beta) < 1:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
+            raise ValueError(
+                f"Invalid beta parameter at index {i}: {beta} (betas must be in [0, 1))."
+            )
     first, second = plain["betas"]
     if isinstance(first, Tensor) != isinstance(second, Tensor):
         raise ValueError(
@@ -68,10 +73,10 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def check_running(group: dict[str, Any]) -> None:
-    """Refuse what schedulers and users may have put into a group and no step can be taken with.
+    """Validate the options of a group before a step; schedulers and users may have changed them.
 
-    Other values are theirs to choose, and those of tensors are not read, since that would wait
-    for a GPU.
+    Only values that make a step impossible raise an error. Values of tensors are not read, because
+    that would wait for a GPU.
     """
     plain = _plain(group)
     for name, words in _NUMBERS.items():
@@ -79,12 +84,14 @@ def check_running(group: dict[str, Any]) -> None:
             raise ValueError(f"Invalid {words}: nan ({name} must be a number).")
     for i, beta in enumerate(plain["betas"]):
         if not (isinstance(beta, Tensor) or beta < 1):
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
+            raise ValueError(
+                f"Invalid beta parameter at index {i}: {beta} (betas must be in [0, 1))."
+            )
     check_together(group)
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
-    """Numbers as floats or 1-element tensors, flags as bool, dtypes by name."""
+    """Convert numbers to float (tensors stay tensors), flags to bool, dtypes to names."""
     plain: dict[str, Any] = {name: _number(name, options[name]) for name in _NUMBERS}
     plain["betas"] = _pair(options["betas"])
     for name in _FLAGS:
@@ -126,7 +133,7 @@ def _pair(betas: Any) -> tuple[Any, Any]:
 
 
 def _state_dtype(dtype: Any) -> str | None:
-    """The dtype's name, since torch's distributed checkpoints take no dtype in a group."""
+    """Return the name of a dtype: torch's distributed checkpoints cannot store a dtype."""
     if isinstance(dtype, str):
         dtype = getattr(torch, dtype, dtype)
     if dtype is None:
@@ -143,30 +150,30 @@ def _state_dtype(dtype: Any) -> str | None:
 
 
 def check_together(options: dict[str, Any]) -> None:
-    """Options that are fine alone and not in company."""
+    """Reject incompatible options."""
     if options["amsgrad"] and options["rectify"]:
         raise ValueError(
-            "amsgrad=True and rectify=True contradict each other: the rectified step has no place "
-            "for the maximum; use one of the two."
+            "amsgrad=True and rectify=True cannot be combined: the rectified step does not use "
+            "the maximum; set only one of them."
         )
     for flag in _CHOICES:
         if options[flag] and options["differentiable"]:
             raise RuntimeError(
-                f"`{flag}` does not support `differentiable`: autograd does not run through that "
-                f"backend, so that {flag}=True and differentiable=True contradict each other; "
+                f"`{flag}` does not support `differentiable`: autograd cannot differentiate "
+                f"through this backend, so {flag}=True and differentiable=True cannot be combined; "
                 f"leave {flag} at None."
             )
     if options["differentiable"] and (
         options["stochastic_rounding"] or options["state_dtype"] in (torch.bfloat16, "bfloat16")
     ):
         raise ValueError(
-            "differentiable=True contradicts stochastic rounding (stochastic_rounding=True or "
-            "state_dtype=torch.bfloat16), which has no derivative."
+            "differentiable=True cannot be combined with stochastic rounding "
+            "(stochastic_rounding=True or state_dtype=torch.bfloat16), which has no derivative."
         )
     if options["fused"] and options["foreach"]:
         raise RuntimeError(
-            "`fused` and `foreach` cannot be `True` together: fused=True and foreach=True ask for "
-            "different backends; set at most one."
+            "`fused` and `foreach` cannot be `True` together: fused=True and foreach=True select "
+            "different backends; set at most one of them."
         )
     if options["foreach"] and not options["capturable"]:
         unlisted = {"lr": options["lr"], "betas[0]": options["betas"][0]}
@@ -179,7 +186,7 @@ def check_together(options: dict[str, Any]) -> None:
 
 
 def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
-    """Refuse a parameter that group i cannot optimize, whatever its gradient."""
+    """Validate a parameter of group i (not its gradient)."""
     if param.is_complex() and group["state_dtype"] == "bfloat16":
         raise ValueError(
             f"state_dtype=torch.bfloat16 cannot hold the moments of {_name(param, group, i)}, "
@@ -187,16 +194,16 @@ def check_param(param: Tensor, group: dict[str, Any], i: int) -> None:
         )
     if param.is_neg():
         _refuse_negated(_name(param, group, i))
-    # Parameters on meta are to be moved before the first step.
+    # Parameters on meta are moved before the first step.
     if group["fused"] and not param.is_meta and (reason := fused_unavailable(param.device)):
         raise RuntimeError(
-            f"fused=True cannot be honoured for {_name(param, group, i)}: {reason}; "
-            f"leave it at None."
+            f"fused=True is not supported for {_name(param, group, i)}: {reason}; "
+            f"leave fused at None."
         )
 
 
 def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
-    """Refuse a gradient or a state that no backend can take."""
+    """Validate the gradient and the state of a parameter of group i."""
     grad = param.grad
     assert grad is not None
     if param.dtype not in _PARAM_DTYPES:
@@ -206,9 +213,9 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
         )
     if grad.layout is not torch.strided:
         raise RuntimeError(
-            f"AdaMomentum does not support sparse gradients, but that of "
-            f"{_name(param, group, i)} is {grad.layout}; make it dense (Embedding has "
-            f"sparse=False) or give that parameter to torch.optim.SparseAdam."
+            f"AdaMomentum does not support sparse gradients, but the gradient of "
+            f"{_name(param, group, i)} is {grad.layout}; make it dense (Embedding(sparse=False)) "
+            f"or optimize this parameter with torch.optim.SparseAdam."
         )
     if grad.shape != param.shape:
         raise ValueError(
@@ -218,13 +225,13 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
     if grad.device != param.device:
         raise ValueError(
             f"The gradient of {_name(param, group, i)} is on {grad.device}, "
-            f"but the parameter on {param.device}."
+            f"but the parameter is on {param.device}."
         )
-    # grad_dtype is the newer torch's own way to ask for another dtype.
+    # In newer versions of torch, grad_dtype requests another dtype.
     if grad.dtype != param.dtype and grad.dtype != getattr(param, "grad_dtype", None):
         raise TypeError(
             f"The gradient of {_name(param, group, i)} is {grad.dtype}, "
-            f"but the parameter {param.dtype}."
+            f"but the parameter is {param.dtype}."
         )
     _check_state(param, group, i, state)
     if param.is_neg():
@@ -234,18 +241,18 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
         n > 1 and step == 0 for n, step in zip(param.shape, strides, strict=True)
     ):
         raise ValueError(
-            f"{_name(param, group, i)} is expanded: several of its elements share one place in "
-            f"memory; pass parameter.contiguous()."
+            f"{_name(param, group, i)} is expanded: several of its elements share memory; pass "
+            f"parameter.contiguous()."
         )
     if param.is_cuda and not group["capturable"] and torch.cuda.is_current_stream_capturing():
         raise RuntimeError(
-            "A CUDA graph of AdaMomentum.step would repeat one step number for ever; "
+            "A CUDA graph of AdaMomentum.step would repeat the same step number forever; "
             "construct the optimizer with capturable=True."
         )
 
 
 def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
-    """Refuse a state that does not belong to the parameter."""
+    """Validate the state of a parameter: keys, dtypes, shapes, devices."""
     dtypes = _COMPLEX_MOMENTS if param.is_complex() else CODECS
     for key in (M, V, V_MAX) if group["amsgrad"] else (M, V):
         moment = state.get(key)
@@ -258,8 +265,8 @@ def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, 
         if moment.shape != param.shape or moment.device != param.device:
             raise ValueError(
                 f"{key!r} of {_name(param, group, i)} is {tuple(moment.shape)} on "
-                f"{moment.device}, but the parameter has become {tuple(param.shape)} on "
-                f"{param.device}; construct the optimizer after moving or resizing a model."
+                f"{moment.device}, but the parameter is now {tuple(param.shape)} on "
+                f"{param.device}; construct the optimizer after moving or resizing the model."
             )
         if moment.is_neg():
             _refuse_negated(f"{key!r} of {_name(param, group, i)}")
@@ -267,35 +274,35 @@ def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, 
     if not isinstance(step, Tensor) or step.numel() != 1:
         raise TypeError(
             f"'step' of {_name(param, group, i)} must be a 1-element tensor, but is {step!r}; "
-            f"load_state_dict makes it one."
+            f"load_state_dict converts it."
         )
     if group["differentiable"] and step.requires_grad:
         raise RuntimeError(
-            f"`requires_grad` is not supported for `step` in differentiable mode, but that of "
-            f"{_name(param, group, i)} has it."
+            f"`requires_grad` is not supported for `step` in differentiable mode, but 'step' of "
+            f"{_name(param, group, i)} requires grad."
         )
 
 
 def _refuse_negated(name: str) -> None:
     raise ValueError(
-        f"AdaMomentum cannot optimize {name}, a lazily negated view; use its resolve_neg()."
+        f"AdaMomentum cannot optimize {name}, a lazily negated view; pass its resolve_neg()."
     )
 
 
 def refuse_fused(param: Tensor, group: dict[str, Any], i: int, state: dict[str, Any]) -> None:
-    """Say why no fused backend claims a parameter of group i, which has fused=True."""
+    """Raise an error that says why no fused backend claims a parameter of group i."""
     check_grad(param, group, i, state)
     raise RuntimeError(
-        f"fused=True cannot be honoured for {_name(param, group, i)}, a {type(param).__name__} "
+        f"fused=True is not supported for {_name(param, group, i)}, a {type(param).__name__} "
         f"of {param.dtype} on {param.device} with strides {param.stride()} and moments of "
         f"{state[M].dtype} and {state[V].dtype}: `fused=True` requires all the params to be "
         f"floating point Tensors without gaps on a device that has a kernel, and both moments "
-        f"float32 or bfloat16 (float64 for float64); leave it at None."
+        f"to be float32 or bfloat16 (float64 for float64 params); leave fused at None."
     )
 
 
 def _name(param: Tensor, group: dict[str, Any], i: int) -> str:
-    """How to call a parameter of group i in a message."""
+    """Return the name of a parameter of group i for messages."""
     j = next(j for j, other in enumerate(group["params"]) if other is param)
     if "param_names" in group:
         return f"parameter {group['param_names'][j]!r}"
@@ -303,19 +310,19 @@ def _name(param: Tensor, group: dict[str, Any], i: int) -> str:
 
 
 def check_keys(state_dict: Any, function: str) -> None:
-    """Refuse what is no optimizer's state_dict at all."""
+    """Raise an error if `state_dict` is not the state of an optimizer."""
     if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= state_dict.keys():
         what = sorted(map(str, state_dict))[:5] if isinstance(state_dict, dict) else state_dict
         raise ValueError(
-            f"{function} takes what optimizer.state_dict() returned, with the keys 'state' "
-            f"and 'param_groups', but was given {what!r}."
+            f"{function} expects the result of optimizer.state_dict(), with the keys 'state' "
+            f"and 'param_groups', but got {what!r}."
         )
 
 
 def check_state_dict(
     state_dict: StateDict, groups: list[dict[str, Any]], defaults: dict[str, Any]
 ) -> None:
-    """Refuse the state of another optimizer or of another model; torch checks the counts."""
+    """Reject the state of another optimizer or another model. torch checks the counts."""
     check_keys(state_dict, "load_state_dict")
     ids = {i for group in state_dict["param_groups"] for i in group["params"]}
     if state_dict["state"] and not ids & state_dict["state"].keys():
@@ -329,21 +336,21 @@ def check_state_dict(
             continue
         if "exp_avg_sq" in saved:
             raise ValueError(
-                "This state_dict was saved by Adam or a relative (it holds 'exp_avg_sq'), whose "
-                "second moment is not AdaMomentum's; load one of Adam or AdamW into its own class "
-                "and take that over with AdaMomentum.from_adam(optimizer)."
+                "This state_dict was saved by Adam or a similar optimizer (it holds 'exp_avg_sq'). "
+                "Its second moment is not AdaMomentum's. Load it into torch.optim.Adam or AdamW "
+                "first, then convert that optimizer with AdaMomentum.from_adam(optimizer)."
             )
         if "exp_avg_var" in saved:
             raise ValueError(
-                "This state_dict was saved by AdaM3 or by AdaBelief, which share their keys ("
-                "'exp_avg_var'); if it is AdaM3's, load "
-                "adamomentum.torch.state_dict_from_adam3(state_dict); AdaBelief's second moment is "
-                "not AdaMomentum's."
+                "This state_dict was saved by AdaM3 or by AdaBelief, which use the same keys "
+                "('exp_avg_var'). If it is AdaM3's, load "
+                "adamomentum.torch.state_dict_from_adam3(state_dict). AdaBelief's second moment "
+                "is not AdaMomentum's and cannot be loaded."
             )
         if missing := {"step", M, V} - saved.keys():
             raise ValueError(
                 f"This state_dict was not saved by AdaMomentum: parameter {i} has "
-                f"{sorted(saved)}, but lacks {sorted(missing)}."
+                f"{sorted(saved)}, but not {sorted(missing)}."
             )
         step = saved["step"]
         if not (isinstance(step, Real) or (isinstance(step, Tensor) and step.numel() == 1)):
@@ -371,7 +378,7 @@ def check_state_dict(
 def pairs(
     state_dict: StateDict, groups: list[dict[str, Any]]
 ) -> Iterator[tuple[int, Tensor, dict[str, Any]]]:
-    """Saved ids with the parameters, and their groups, that they stand for."""
+    """Yield each saved parameter id with the parameter and its group."""
     for saved, group in zip(state_dict["param_groups"], groups, strict=False):
         for i, param in zip(saved["params"], group["params"], strict=False):
             yield i, param, group

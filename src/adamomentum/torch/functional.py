@@ -1,4 +1,4 @@
-"""The step as a function of lists of tensors, in the manner of torch.optim.adam.adam."""
+"""The step as a function of lists of tensors, like torch.optim.adam.adam."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def adamomentum(
     eps: float | Tensor,
     maximize: bool,
 ) -> None:
-    """Take one step of AdaMomentum with tensors that the caller holds.
+    """Take one step of AdaMomentum with tensors that the caller owns.
 
-    The lists are as long as each other. All tensors but the gradients are updated in place, and
-    steps are counted up. Options mean what they mean to `AdaMomentum`.
+    All lists have the same length. All tensors except the gradients are updated in place, and each
+    step number grows by 1. The other options are those of `AdaMomentum`.
 
     Args:
         params: the parameters.
         grads: their gradients.
-        exp_avgs: the averages of the gradients; zeros at first.
-        exp_avg_momentum_sqs: the averages of the squared momenta; zeros at first.
-        max_exp_avg_momentum_sqs: the largest of these so far, with `amsgrad`; else it is not read.
-        state_steps: the numbers of steps taken, as 1-element tensors.
-        grad_scale: what the gradients are to be divided by.
-        found_inf: if it is not 0, nothing is done.
+        exp_avgs: the averages of the gradients; zeros before the first step.
+        exp_avg_momentum_sqs: the averages of the squared momenta; zeros before the first step.
+        max_exp_avg_momentum_sqs: the largest of these averages so far. Ignored without `amsgrad`.
+        state_steps: the numbers of steps taken so far, as 1-element tensors.
+        grad_scale: divide the gradients by this number.
+        found_inf: if nonzero, skip the step.
 
     Examples:
         >>> param, grad, m, v = torch.ones(2), torch.ones(2), torch.zeros(2), torch.zeros(2)
@@ -66,7 +66,7 @@ def adamomentum(
         tensor([0.9900, 0.9900])
     """
     if not all(isinstance(t, Tensor) for t in state_steps):
-        raise RuntimeError("`state_steps` must contain 1-element tensors, but has a number.")
+        raise RuntimeError("`state_steps` must contain 1-element tensors, not numbers.")
     group = {
         "lr": lr,
         "betas": (beta1, beta2),
@@ -101,8 +101,8 @@ def adamomentum(
                     claims.append((backend, work))
         if slots:
             raise RuntimeError(
-                f"fused=True cannot be honoured for a {type(slots[0].param).__name__} of "
-                f"{slots[0].param.dtype} on {slots[0].param.device}; leave it at None."
+                f"fused=True is not supported for a {type(slots[0].param).__name__} of "
+                f"{slots[0].param.dtype} on {slots[0].param.device}; leave fused at None."
             )
         for backend, work in claims:
             backend.run(work, scalars)

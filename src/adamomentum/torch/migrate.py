@@ -1,4 +1,4 @@
-"""Moving over: from torch.optim.Adam and AdamW, and from the authors' own class."""
+"""Migration from torch.optim.Adam and AdamW, and from the authors' own class."""
 
 from __future__ import annotations
 
@@ -18,46 +18,55 @@ if TYPE_CHECKING:
 
 _Class = TypeVar("_Class", bound="AdaMomentum")
 
-# Not taken over: eps means something else, and backends are chosen anew.
+# Options that are not copied: eps has a different meaning, and backends are chosen again.
 _LEFT = ("params", "param_names", "eps", "foreach", "fused")
-# AdaM3's state in our words. AdaBelief, from which that class descends, has the same keys.
+# AdaM3's state keys and ours. AdaBelief, on which AdaM3 is based, uses the same keys.
 _ADAM3 = {"step": "step", "exp_avg": M, "exp_avg_var": V, "max_exp_avg_var": V_MAX}
-# What schedulers keep in groups, and continue from.
+# Learning rates that schedulers store in groups.
 _RATES = ("lr", "initial_lr", "max_lr", "min_lr")
 _NORMS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 
 
 def lr_from_adam(lr: float, beta1: float = 0.9) -> float:
-    """The AdaMomentum lr whose steps are as long as Adam's at `lr`, where noise dominates.
+    """Return the AdaMomentum lr whose steps are as long as Adam's at `lr` when noise dominates.
 
-    There E[m^2] = (1-b1)/(1+b1) E[g^2], which makes AdaMomentum's denominator smaller by the root
-    of that, 4.36 at b1 = 0.9. Where gradients are constant, equal lr gives equal steps.
+    For noise, E[m^2] = (1-b1)/(1+b1) E[g^2]. AdaMomentum's denominator is smaller by the root of
+    that factor: 4.36 times smaller at b1 = 0.9. For constant gradients the same lr gives the same
+    steps.
+
+    Args:
+        lr: learning rate of Adam.
+        beta1: decay rate of the first moment.
+
+    Examples:
+        >>> round(lr_from_adam(1e-3), 6)
+        0.000229
     """
     if not 0 <= beta1 < 1:
-        raise ValueError(f"Invalid beta1: {beta1} (it lies in [0, 1)).")
+        raise ValueError(f"Invalid beta1: {beta1} (it must be in [0, 1)).")
     return float(lr * shrinkage(beta1) ** 0.5)
 
 
 def shrinkage(beta1: float) -> float:
-    """(1-b1)/(1+b1): by how much averaging shrinks the square of pure noise."""
+    """Return (1-b1)/(1+b1), the factor by which averaging shrinks the square of pure noise."""
     return (1 - beta1) / (1 + beta1)
 
 
 def take_over(
     cls: type[_Class], adam: Adam | AdamW, translate_lr: bool, options: dict[str, Any]
 ) -> _Class:
-    """AdaMomentum.from_adam, which documents it."""
+    """Implement AdaMomentum.from_adam; see its docstring."""
     if not isinstance(adam, Adam | AdamW):
         raise TypeError(
-            f"from_adam takes over a torch.optim.Adam or AdamW, but was given "
+            f"from_adam expects a torch.optim.Adam or AdamW, but got "
             f"{getattr(adam, '__name__', None) or 'a ' + type(adam).__name__}; load a checkpoint "
             f"into torch.optim.Adam first."
         )
     known = inspect.signature(cls).parameters.keys() - {"params"}
     if unknown := options.keys() - known:
         raise TypeError(
-            f"from_adam got options that AdaMomentum does not have: {sorted(unknown)}; "
-            f"it has {sorted(known)}."
+            f"from_adam got unknown options of AdaMomentum: {sorted(unknown)}; "
+            f"the options are {sorted(known)}."
         )
 
     def translated(group: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +77,7 @@ def take_over(
         for param in group["params"]:
             if state := adam.state.get(param):
                 ours.state[param] = _state(state, param, group)
-    # Loading copies, and puts steps where they belong.
+    # Loading copies the tensors and moves the step counters to the right device.
     ours.load_state_dict(ours.state_dict())
     return ours
 
@@ -76,7 +85,7 @@ def take_over(
 def _group(
     group: dict[str, Any], is_adamw: bool, translate_lr: bool, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Adam's group, or its defaults, as AdaMomentum's. What `options` say is taken as it is."""
+    """Convert Adam's group (or its defaults) to AdaMomentum's. `options` are used as given."""
     taken = {name: value for name, value in group.items() if name not in _LEFT}
     taken.setdefault("decoupled_weight_decay", is_adamw)
     taken |= options
@@ -95,10 +104,10 @@ def _group(
 
 
 def _state(adams: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-    """Adam's moments as AdaMomentum would have them, had the gradients been noise so far.
+    """Convert Adam's moments as if all gradients so far had been noise.
 
-    At a translated lr the next step is then Adam's, whatever the gradients really were, as long as
-    they are well above eps; from there v moves to its own average over some 1/(1-b2) steps.
+    With a translated lr the next step then equals Adam's, whatever the gradients really were, if
+    they are well above eps. After that, v converges to its own average in about 1/(1-b2) steps.
     """
     beta1, beta2 = (float(beta) for beta in group["betas"])
     t = float(adams["step"])
@@ -115,12 +124,19 @@ def _state(adams: dict[str, Any], param: Tensor, group: dict[str, Any]) -> dict[
 
 
 def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups of parameters, with `weight_decay` and without, for any torch optimizer.
+    """Split a model's parameters into two groups: with and without weight decay.
 
-    Without are those of normalisation layers, what is called `bias` or `bias_...`, and everything
-    of fewer than two dimensions: decay would not make these simpler, only smaller. Embeddings are
-    decayed. Shared parameters are listed once, frozen ones (requires_grad=False) not at all. Of
-    FSDP1's flat parameters nothing can be told: call this before wrapping, or use `fully_shard`.
+    The second group has no weight decay. It holds the parameters of normalisation layers,
+    parameters named `bias` or `bias_...`, and parameters with fewer than two dimensions. Embeddings
+    are decayed. Shared parameters are listed once. Frozen parameters (requires_grad=False) are left
+    out. FSDP1's flat parameters cannot be split: call this before wrapping, or use `fully_shard`.
+
+    Args:
+        model: the model.
+        weight_decay: weight decay of the first group.
+
+    Returns:
+        Two parameter groups for any torch optimizer.
 
     Examples:
         >>> model = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
@@ -129,7 +145,7 @@ def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any
     """
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"no_decay_groups takes a torch.nn.Module, but was given a {type(model).__name__}; "
+            f"no_decay_groups expects a torch.nn.Module, but got a {type(model).__name__}; "
             f"pass the model, not its parameters."
         )
     for name, param in model.named_parameters():
@@ -153,15 +169,16 @@ def no_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any
 def state_dict_from_adam3(
     state_dict: StateDict, *, decoupled_weight_decay: bool = True, rectify: bool = False
 ) -> StateDict:
-    """A checkpoint of the authors' class, AdaM3, as one that `load_state_dict` takes.
+    """Convert a checkpoint of the authors' class, AdaM3, for `AdaMomentum.load_state_dict`.
 
-    Nothing is computed: their second moment is AdaMomentum's, eps included. It is not done unasked
-    because AdaBelief saves under the same keys what would be wrong by a factor of about 16.
+    Only keys are renamed: AdaM3's second moment equals AdaMomentum's, eps included.
+    `load_state_dict` does not do this by itself, because AdaBelief uses the same keys for a second
+    moment that would be wrong by a factor of about 16.
 
     Args:
-        state_dict: what their optimizer's `state_dict()` returned.
-        decoupled_weight_decay: their `weight_decouple`, for groups that do not hold it.
-        rectify: theirs, for groups that do not hold it.
+        state_dict: the result of `state_dict()` of their optimizer.
+        decoupled_weight_decay: their `weight_decouple`, for groups without this entry.
+        rectify: their `rectify`, for groups without this entry.
     """
     check_keys(state_dict, "state_dict_from_adam3")
     defaults = {"weight_decouple": decoupled_weight_decay, "rectify": rectify}
@@ -170,7 +187,7 @@ def state_dict_from_adam3(
         if missing := {"step", "exp_avg", "exp_avg_var"} - saved.keys():
             raise ValueError(
                 f"This state_dict was not saved by AdaM3: parameter {i} has {sorted(saved)}, "
-                f"but lacks {sorted(missing)}."
+                f"but not {sorted(missing)}."
             )
         state[i] = {ours: saved[theirs] for theirs, ours in _ADAM3.items() if theirs in saved}
     groups = [_adam3_group(defaults | group) for group in state_dict["param_groups"]]
@@ -178,15 +195,15 @@ def state_dict_from_adam3(
 
 
 def _adam3_group(group: dict[str, Any]) -> dict[str, Any]:
-    """AdaM3's options as AdaMomentum's; others, a scheduler's initial_lr say, as they are."""
+    """Convert AdaM3's options. Other entries, such as a scheduler's initial_lr, are kept."""
     group = {name: value for name, value in group.items() if name != "buffer"}  # a cache of r_t
     group["decoupled_weight_decay"] = group.pop("weight_decouple")
     if group.pop("fixed_decay", False) and group["weight_decay"]:
         raise ValueError(
-            "fixed_decay=True of AdaM3 shrinks by weight_decay, whatever lr is, which AdaMomentum "
-            "does not offer; with a constant lr, set fixed_decay to False and weight_decay to "
+            "AdaMomentum does not support fixed_decay=True of AdaM3 (weight decay independent of "
+            "lr); with a constant lr, set fixed_decay to False and weight_decay to "
             "weight_decay / lr in the state_dict's param_groups."
         )
-    # Their rectified step keeps the maximum and ignores it.
+    # AdaM3's rectified step stores the maximum but does not use it.
     group["amsgrad"] = group.get("amsgrad", False) and not group["rectify"]
     return group

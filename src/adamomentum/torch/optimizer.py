@@ -1,4 +1,4 @@
-"""class AdaMomentum: arguments, groups, state, checkpoints, and the choice of backend."""
+"""The optimizer class: arguments, parameter groups, state, checkpoints, choice of backend."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
+from adamomentum._eps import warn_adam_eps
 from adamomentum.torch._backends import BACKENDS, Backend
 from adamomentum.torch._scalars import Table
 from adamomentum.torch._state import V_MAX, Group, M, States, V, missing_states, new_step
@@ -37,41 +38,42 @@ class AdaMomentum(Optimizer):
         theta_t = theta_{t-1} - lr * (m_t / (1 - b1^t)) / sqrt(v_t / (1 - b2^t))
 
     Algorithm 1 of "Rethinking Adam: A Twofold Exponential Moving Average Approach"
-    (https://arxiv.org/abs/2106.11514). It takes the place of torch.optim.AdamW, but lr and eps do
-    not mean the same: at equal lr its steps are sqrt((1+b1)/(1-b1)) = 4.36 times Adam's where
-    noise dominates, and the first is lr/(1-b1), ten times Adam's. Try an Adam lr and down to a
-    4.36th of it, and warm it up.
+    (https://arxiv.org/abs/2106.11514). It replaces torch.optim.AdamW, but lr and eps have a
+    different meaning. At the same lr its steps are sqrt((1+b1)/(1-b1)) = 4.36 times as long as
+    Adam's when noise dominates the gradient. The first step is lr/(1-b1), ten times Adam's. Try
+    learning rates between an Adam lr and a 4.36th of it, and use warm-up.
 
     Args:
-        params: parameters, named parameters, or groups of them; every option below can be set
+        params: parameters, named parameters, or parameter groups. Every option below can be set
             per group.
         lr: learning rate, a float or a 1-element tensor.
-        betas: decay rates of the average of the gradient and of that of the squared momentum.
-        eps: added to the second moment at every step, which makes the smallest denominator
-            sqrt(eps / (1 - b2)): 3e-7 for the default, 3e-3 for 1e-8. Adam's values do not carry
-            over. Like weight_decay, it may be a 1-element tensor.
-        weight_decay: strength of the weight decay.
-        amsgrad: divide by the largest second moment so far. Not together with `rectify`.
-        decoupled_weight_decay: shrink the parameters by lr * weight_decay, as AdamW does (True),
-            or add weight_decay * parameter to the gradient, as Adam does (False). The paper's
-            CIFAR-10 and Penn Treebank settings belong to the second form.
+        betas: decay rates of the average gradient and of the average squared momentum.
+        eps: added to the second moment at every step. The smallest possible denominator is
+            sqrt(eps / (1 - b2)): 3e-7 for the default, 3e-3 for 1e-8. Do not copy Adam's value. A
+            float or a 1-element tensor.
+        weight_decay: weight decay coefficient, a float or a 1-element tensor.
+        amsgrad: divide by the largest second moment so far. Cannot be combined with `rectify`.
+        decoupled_weight_decay: True shrinks the parameters by lr * weight_decay, as AdamW does.
+            False adds weight_decay * parameter to the gradient, as Adam does. The paper's
+            CIFAR-10 and Penn Treebank settings use False.
         nesterov: look one step ahead in the numerator.
-        rectify: RAdam's variance rectification, as in the authors' translation and GAN runs.
-        debias_momentum: average the square of the bias-corrected momentum, which makes the first
-            step lr instead of lr/(1-b1) and leaves late steps as they are. Not in the paper.
-        maximize: ascend instead of descend.
-        foreach: True or None update lists of tensors at a time wherever that is exact; False
-            takes one parameter after the other, which needs less memory and more time.
-        fused: True takes the native kernel for every parameter and is an error where that cannot
-            be; None takes it wherever it is exact, unless `foreach` is given; False never does.
-        capturable: keep `step` on the parameters' device, so that the step can be captured in a
-            CUDA graph.
-        differentiable: let autograd run through the step.
+        rectify: apply RAdam's variance rectification, as in the authors' translation and GAN runs.
+        debias_momentum: average the square of the bias-corrected momentum. The first step is then
+            lr instead of lr/(1-b1); late steps are unchanged. Not in the paper.
+        maximize: maximize the objective instead of minimizing it.
+        foreach: True and None update lists of tensors at once where that is exact. False updates
+            one parameter at a time, which needs less memory and more time.
+        fused: True uses the fused kernel for every parameter, and raises an error if it is
+            unsupported. None uses it where it is exact, unless `foreach` is given. False never
+            uses it.
+        capturable: keep `step` on the parameters' device, so that a CUDA graph can capture the
+            step.
+        differentiable: let autograd differentiate through the step.
         state_dtype: dtype of both moments: torch.float32, torch.float64 or torch.bfloat16
-            (rounded stochastically). By default that of the parameter, but float32 for
+            (rounded stochastically). The default is the dtype of the parameter, but float32 for
             half-precision parameters.
-        stochastic_rounding: round bfloat16 parameters up or down at random, so that updates
-            smaller than their last digit are kept on average. Others are not concerned.
+        stochastic_rounding: round bfloat16 parameters up or down at random, so that small updates
+            are not lost on average. Ignored for other dtypes.
 
     Examples:
         >>> model = torch.nn.Linear(3, 1)
@@ -120,6 +122,7 @@ class AdaMomentum(Optimizer):
             "stochastic_rounding": stochastic_rounding,
         }
         check_options(defaults)
+        warn_adam_eps("eps", eps, betas[1])
         super().__init__(params, defaults)
 
     @classmethod
@@ -128,25 +131,25 @@ class AdaMomentum(Optimizer):
     ) -> Self:
         """Continue a run of torch.optim.Adam or AdamW, with its groups, steps and first moments.
 
-        The second moment starts at Adam's times (1-b1)/(1+b1), what it would be for gradients
-        that are noise. With the lr translated likewise, the next step is as long as Adam's would
-        have been, unless gradients are so small (1e-6 and below) that the default eps counts;
-        decoupled weight decay is scaled the other way, so that lr * weight_decay stays. An Adam
-        that has not stepped yet becomes a fresh AdaMomentum, with its long first steps.
-        `optimizer` is left as it is.
+        The second moment starts at Adam's times (1-b1)/(1+b1), its expected value if gradients
+        are pure noise. lr is scaled by the root of the same factor, so the next step is as long as
+        Adam's would have been. This does not hold for gradients of 1e-6 and below, where the
+        default eps matters. Decoupled weight decay is scaled the other way, so that
+        lr * weight_decay does not change. An Adam that has not stepped yet becomes a new
+        AdaMomentum, with its long first steps. `optimizer` is not modified.
 
         Args:
-            optimizer: the live Adam or AdamW.
-            translate_lr: False keeps lr and weight decay, which makes steps 4.36 times as long
-                at b1 = 0.9.
-            options: AdaMomentum's own, for all groups, taken as they are: an lr given here is not
-                translated, nor is weight decay then. eps starts at its default, since Adam's means
-                something else.
+            optimizer: an instance of Adam or AdamW.
+            translate_lr: False keeps lr and weight decay. Steps are then 4.36 times as long at
+                b1 = 0.9.
+            options: options of AdaMomentum for all groups, used as given. If lr is among them,
+                neither lr nor weight decay is scaled. eps is AdaMomentum's default unless given,
+                because Adam's eps has a different meaning.
         """
         return take_over(cls, optimizer, translate_lr, options)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, with options of its own where it names them."""
+        """Add a parameter group. Options that it does not set get the defaults."""
         super().add_param_group(param_group)
         try:
             group = self.param_groups[-1]
@@ -168,7 +171,7 @@ class AdaMomentum(Optimizer):
         """Update every parameter that has a gradient.
 
         Args:
-            closure: reevaluates the model and returns the loss; gradients are enabled in it.
+            closure: reevaluates the model and returns the loss. Gradients are enabled inside it.
         """
         loss = None
         if closure is not None:
@@ -176,7 +179,7 @@ class AdaMomentum(Optimizer):
                 loss = closure()
         if self._overflowed():
             return loss
-        # Everything is checked before anything is changed, in whichever group a fault is.
+        # Check all groups before changing anything, so that an error leaves no half-taken step.
         plans = [self._plan(group, i) for i, group in enumerate(self.param_groups)]
         for complete, _, _ in plans:
             for param, state in complete.items():
@@ -188,7 +191,7 @@ class AdaMomentum(Optimizer):
         return loss
 
     def _plan(self, group: Group, i: int) -> tuple[States, list[tuple[Backend, Any]], Table]:
-        """What a step of group i is to do: new states, the work of each backend, the scalars."""
+        """Plan a step of group i: new states, the work of each backend, the scalars."""
         complete: States = {}
         if torch.compiler.is_compiling():
             params, states = self._states_of_graph(group)
@@ -219,9 +222,9 @@ class AdaMomentum(Optimizer):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """GradScaler's question whether it may leave unscaling and skipping to `step`.
+        """Tell GradScaler whether `step` unscales gradients and skips overflows itself.
 
-        Only the CPU kernel unscales.
+        Only the CPU kernel can unscale.
         """
         return all(
             group["fused"] and all(param.is_cpu for param in group["params"])
@@ -229,12 +232,12 @@ class AdaMomentum(Optimizer):
         )
 
     def _overflowed(self) -> bool:
-        """GradScaler's answer, which it leaves here where the step supports scaling."""
+        """Return whether GradScaler found an overflow. It sets `found_inf` on the optimizer."""
         found_inf = getattr(self, "found_inf", None)
         return found_inf is not None and bool(found_inf)
 
     def _states_of_graph(self, group: Group) -> tuple[list[Tensor], States]:
-        """The parameters of a group and their states while torch.compile records the step."""
+        """Return the parameters of a group and their states while torch.compile traces the step."""
         columns: list[list[Tensor]] = [[], [], [], [], [], []]
         self._init_group(group, *columns)
         params, _, *rest = columns
@@ -244,8 +247,11 @@ class AdaMomentum(Optimizer):
         return params, dict(zip(params, states, strict=True))
 
     def _init_group(self, group: Group, *columns: list[Tensor]) -> None:
-        """Make the state of a group. torch.compile looks for this name, and runs the method as it
-        is, outside the graph: without it the first step would compile to a graph of its own."""
+        """Create the state of a group.
+
+        torch.compile looks for this method name and runs it outside the graph. Without it the
+        first step would compile to a separate graph.
+        """
         params = [param for param in group["params"] if param.grad is not None]
         for param, complete in missing_states(params, self.state, group).items():
             self.state[param].update(complete)
@@ -258,10 +264,10 @@ class AdaMomentum(Optimizer):
                     column.append(tensor)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Continue from what `state_dict` returned, bit for bit.
+        """Load a result of `state_dict()`. Training then continues bit for bit.
 
-        Moments keep the dtype they were saved in (torch would cast them to the parameter's) and
-        are copied, not shared with `state_dict`. Options the dictionary does not know get their
+        Moments keep the dtype they were saved in; torch would cast them to the parameter's dtype.
+        They are copied, not shared with `state_dict`. Options missing from the dictionary get their
         defaults.
         """
         check_state_dict(state_dict, self.param_groups, _DEFAULTS)
@@ -273,13 +279,13 @@ class AdaMomentum(Optimizer):
 
         def restore(_: Optimizer) -> None:
             for group in self.param_groups:
-                check_options(group)  # which also gives them their plain form
-            with torch.inference_mode(False):  # or the copies could not be updated outside it
+                check_options(group)  # also converts numbers to float
+            with torch.inference_mode(False):  # inference tensors could not be updated later
                 for i, param, group in pairs(loaded, self.param_groups):
                     if saved := loaded["state"].get(i):
                         self.state[param].update(_own(saved, param, group))
 
-        # As hooks, so that the user's own see and may change what is loaded.
+        # Use hooks, so that the user's own hooks see the loaded state and can change it.
         handles = [
             self.register_load_state_dict_pre_hook(check),
             self.register_load_state_dict_post_hook(restore, prepend=True),
@@ -305,11 +311,11 @@ _DEFAULTS = {
 
 
 def _own(saved: dict[str, Any], param: Tensor, group: Group) -> dict[str, Any]:
-    """What of a parameter's saved state torch does not load right.
+    """Return those entries of a saved state that torch would not load correctly.
 
-    The step and the moments, as copies on the parameter's device in the dtype they have (only
-    float16, in which other optimizers may keep them, is widened), and whatever is no tensor.
-    Other tensors, a wrapper's say, are loaded as torch loads them.
+    These are the step and the moments, copied to the parameter's device in their saved dtype, and
+    all values that are not tensors. float16 moments (from other optimizers) are widened to
+    float32. Other tensors, such as those of a wrapper, are loaded by torch.
     """
     own = {key: value for key, value in saved.items() if not isinstance(value, Tensor)}
     if "step" in saved:

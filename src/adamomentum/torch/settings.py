@@ -1,4 +1,4 @@
-"""What the paper tuned AdaMomentum to, task by task."""
+"""The paper's tuned settings of AdaMomentum, by task."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from adamomentum._eps import TunedEps
+
 
 @dataclass(frozen=True)
 class Setting:
-    """AdaMomentum's options for a task, and where they come from; printing shows all of it."""
+    """AdaMomentum's options for a task, with their source. `print` shows all fields."""
 
     task: str
     options: Mapping[str, Any]
-    """As the paper states them: AdaMomentum(params, **options)."""
+    """The options stated in the paper, for AdaMomentum(params, **options)."""
     schedule: str
     source: str
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """What the authors' scripts have instead."""
+    """Options that differ in the authors' scripts."""
     remark: str = ""
-    """What else the authors' scripts do that the paper does not say."""
+    """Other choices of the authors' scripts that the paper does not mention."""
 
     @property
     def as_run(self) -> dict[str, Any]:
-        """The options of the authors' scripts."""
+        """The options used by the authors' scripts."""
         return {**self.options, **self.changes}
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class Setting:
 
 
 def recommended(task: str) -> Setting:
-    """The paper's tuned setting for a task.
+    """Return the paper's tuned setting for a task.
 
     Args:
         task: cifar10, imagenet, ptb, iwslt14, dcgan, sngan or biggan.
@@ -56,22 +58,23 @@ def recommended(task: str) -> Setting:
         return SETTINGS[task]
     near = difflib.get_close_matches(str(task).lower(), SETTINGS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "it is not one of the paper's tasks."
-    raise ValueError(f"No settings for {task!r}: {hint} There are {', '.join(SETTINGS)}.")
+    raise ValueError(f"No settings for {task!r}: {hint} Tasks: {', '.join(SETTINGS)}.")
 
 
 def _written(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in options.items())
 
 
-# The paper leaves the form of weight decay open: it is that of the authors' scripts.
+# The paper does not state the form of weight decay; this is the form in the authors' scripts.
 _COUPLED = {"decoupled_weight_decay": False}
+_BETAS = (0.9, 0.999)
 _GAN = {"lr": 2e-4, "betas": (0.5, 0.999), "eps": 1e-16}
 _BIGGANS = "appendix C.5, Table 12"
 
 SETTINGS: Mapping[str, Setting] = {
     "cifar10": Setting(
         "CIFAR-10, VGG-16, ResNet-34 and DenseNet-121",
-        {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4, **_COUPLED},
+        {"lr": 1e-3, "betas": _BETAS, "eps": TunedEps(1e-8), "weight_decay": 5e-4, **_COUPLED},
         "200 epochs, batch 128, lr x 0.2 at 60, 120, 160",
         "appendix C.2, Table 7; weight decay coupled as in the scripts",
     ),
@@ -101,14 +104,14 @@ SETTINGS: Mapping[str, Setting] = {
         "DCGAN on CIFAR-10, generator and discriminator",
         _GAN,
         "200k iterations, batch 64, constant lr",
-        f"{_BIGGANS}, which is BigGAN's: it states none other",
-        {"eps": 1e-8},
+        f"{_BIGGANS}: BigGAN's, the only one stated",
+        {"eps": TunedEps(1e-8)},
     ),
     "sngan": Setting(
         "SNGAN on CIFAR-10, generator and discriminator",
         _GAN,
         "100k iterations, batch 64, constant lr",
-        f"{_BIGGANS}, which is BigGAN's: it states none other",
+        f"{_BIGGANS}: BigGAN's, the only one stated",
         {"rectify": True},
     ),
     "biggan": Setting(

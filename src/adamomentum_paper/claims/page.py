@@ -1,4 +1,4 @@
-"""Make docs/results.md, the paper's claims beside what was measured, from the records here.
+"""Generate docs/results.md, the paper's claims and our measurements, from the records in results/.
 
 python -m adamomentum_paper.claims.page
 """
@@ -19,19 +19,20 @@ from adamomentum_lab.report.page import load
 from adamomentum_lab.report.sentences import of_comparison, of_result
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
+from adamomentum_paper.claims.findings import findings
 from adamomentum_paper.claims.races import LONG, REPORT, SCALES, bearing, beyond, how, link, source
 from adamomentum_paper.claims.rules import Judged, Verdict
 from adamomentum_paper.claims.statements import BEYOND, CLAIMS, PTB, THEOREMS, Claim, Theorem
 from adamomentum_paper.claims.wording import estimate
 
-RECORDS, PAGE = Path("results"), Path("docs/results.md")  # of the repository
+RECORDS, PAGE = Path("results"), Path("docs/results.md")  # relative to the repository
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Records:
-    """All there are: races as a list, the others by name."""
+    """All records: races as a list, the others by name."""
 
     races: Sequence[Result] = ()
     theory: Mapping[str, Record] = field(default_factory=dict)
@@ -40,7 +41,7 @@ class Records:
 
     @classmethod
     def of(cls, folder: Path = RECORDS) -> Records:
-        """Those of a folder."""
+        """Read the records of a folder."""
 
         def named(kind: str) -> dict[str, Record]:
             files = sorted(folder.glob(f"{kind}/*.json"))
@@ -57,55 +58,65 @@ class Line:
     claim: str
     judged: Judged
     source: str = ""
-    """Where it was measured, linked to more."""
+    """Where it was measured, as a link."""
 
 
 MEANING: dict[Verdict, str] = {
-    "seen": "What the claim says was detected, or holds, in all that it names.",
-    "seen in part": "In some of what it names, or under a condition. The rest was undecided or not "
-    "raced or, over several workloads, not seen.",
-    "not seen": "The opposite was detected; a statement of the theory does not hold.",
-    "undecided": "No difference was detected. That there is none does not follow: the interval "
-    "stands beside it, and what could have been missed.",
-    "not tested": "There is no record that bears on it.",
+    "supported": "The measurements agree with the claim in every case that it names.",
+    "partly supported": "They agree in some cases, or under a condition. The other cases are "
+    "undecided or not raced; if the row covers several workloads, some may contradict the claim.",
+    "contradicted": "The opposite difference is significant, or a statement of the theory does not "
+    "hold.",
+    "undecided": "No significant difference. This does not show that there is none: see the "
+    "interval and the smallest detectable difference.",
+    "not tested": "No record tests the claim.",
 }
 
 _INTRO = """\
 # Results
 
-What the paper claims, and what the lab has measured. This page is made from the records in
-`results/` by `make results`, and follows from them alone; the row on memory is counted anew.
-{report}
+## Findings
 
-**Read it with its limits.** {scales} At `mini` networks and data are small
-([what exactly](guide/paper.md)): what holds there need not hold at the paper's scale, nor what does
-not. Verdicts on training come from races under `fair` alone: equal tuning for all, chosen on
-validation, test read at the epoch that validation chose ([how](guide/racing.md)).
+{findings}
 
-| verdict | means |
+## How to read this page
+
+`make results` generates this page from the records in `results/`; only the memory row is measured
+while the page is made. {report}
+
+**Limits.** {scales} At `mini` networks and data are small ([details](guide/paper.md)). A result at
+`mini`, for or against a claim, may not hold at the paper's scale. Verdicts on training come only
+from races under `fair`: equal tuning for all optimizers, all choices made on validation, and the
+test score of the epoch chosen on validation ([how](guide/racing.md)).
+
+| verdict (rows) | meaning |
 | --- | --- |
 """
 _RULES = f"""
-A difference is detected if a paired t-test over the seeds has p of at most 0.05 after Holm's
-correction: for all optimizers of the race, for all changes of the paper that a race tells of, or
-for the three comparisons of the question of lr.
-Over many rows a false alarm is likelier than in one. With three seeds only differences of several
-standard deviations are detected. Solutions are called flatter by an interval each, not corrected.
-Intervals are 95 %, each for itself: one may leave out 0
-although nothing was detected. Those of undetected differences are of the other optimizer minus
-AdaMomentum, and what the test *could miss* is the true difference that it would have seen in four
-of five races. *As good as* means: the other is nowhere in the interval more than {rules.MARGIN:g}
-points ahead, our choice. Epochs to the target are those on validation; a run that ended without it
-counts as one more than it had. The default *works* if it comes within 2 % of the best trial of
-AdaMomentum on validation, and more learning rates are good for it if they span a decade more than
-in the middle of the others: both are of one seed and have no interval.
-Where an optimizer ran at the largest or smallest lr tried, as SGDM often did, a better one may lie
-beyond: the list of records names them.
+- **Significant**: a paired t-test over the seeds has p of at most 0.05 after Holm's correction. The
+  correction covers all optimizers of the race, all changes of the paper that a race isolates, or
+  the three comparisons of the learning-rate question. It does not cover the whole page, so some
+  rows may be false positives. With three seeds only differences of several standard deviations are
+  significant.
+- **Intervals** are 95 % confidence intervals without correction, so an interval may exclude 0
+  although the difference is not significant. Intervals of differences are the other optimizer minus
+  AdaMomentum.
+- **Detectable**: the true difference that the test would find in four of five races.
+- **As good as**: the interval excludes a lead of more than {rules.MARGIN:g} points for the other
+  optimizer. The margin is our choice.
+- **Epochs to the target** are counted on validation. Runs that never reach the target count as one
+  epoch longer than they ran.
+- **The default works** if it comes within 2 % of AdaMomentum's best trial on validation. **More
+  learning rates are good** if they span a decade more than the median of the others. Both use one
+  seed and have no interval.
+- **Flatter** solutions are judged by one interval per measure, without correction.
+- If an optimizer ended at the largest or smallest lr tried, as SGDM often did, a better lr may be
+  outside the grid. The list of records names these cases.
 """
 
 
 def lines_of(claim: Claim, races: Sequence[Result]) -> list[Line]:
-    """One for each workload of a claim, or one for all."""
+    """Return one line for each workload of a claim, or one line for all."""
     own = [race for race in races if not beyond(race)]
     found = {name: bearing(own, name) for name in claim.workloads}
     judged = {
@@ -121,7 +132,7 @@ def lines_of(claim: Claim, races: Sequence[Result]) -> list[Line]:
                 if race and judged[name].verdict != "not tested"}  # fmt: skip
         sources = "<br>".join(f"{name}: {source(race)}" for name, race in bear.items())
         return [Line(_said(claim), one, sources)]
-    said = [_said(claim), *["the same"] * len(found)]
+    said = [_said(claim), *["same claim"] * len(found)]
     return [
         Line(f"{text}: `{name}`", judged[name], source(race) if race else "")
         for text, (name, race) in zip(said, found.items(), strict=False)
@@ -133,10 +144,10 @@ def _said(claim: Claim | Theorem) -> str:
 
 
 def theory_lines(records: Mapping[str, Record]) -> list[Line]:
-    """One for each theorem."""
+    """Return one line for each theorem."""
     lines = []
     for one in THEOREMS:
-        judged, where = Judged("not tested", "No record yet."), ""
+        judged, where = Judged("not tested", "No record."), ""
         if record := records.get(one.record):
             judged = rules.theory(record, one.statement)
             where = f"[`{one.record}`, simulated, size `{record['size']}`](guide/theory.md)"
@@ -145,7 +156,7 @@ def theory_lines(records: Mapping[str, Record]) -> list[Line]:
 
 
 def state_bytes() -> dict[str, float]:
-    """Bytes of state for each float32 parameter, counted after a step; step numbers left out."""
+    """Return the bytes of state per float32 parameter after one step, without step numbers."""
     import torch
 
     from adamomentum import AdaMomentum
@@ -170,13 +181,13 @@ FLAT = "cifar10_resnet34"
 
 
 def flat_line(landscapes: Mapping[str, Record]) -> Line:
-    """The claim that a figure of the paper makes, by the measures of solutions under `fair`."""
+    """Return the line for the paper's flatness figure, judged by landscape measures of `fair`."""
     said = (
         "“the basin of Adamomentum is much more flat than that of Adam” (section 5.2.1, ResNet-34)"
     )
     record = landscapes.get(f"{FLAT}-full-fair") or landscapes.get(f"{FLAT}-mini-fair")
     if record is None:
-        words = "No record yet of what `adamomentum landscape` measures."
+        words = "No record of `adamomentum landscape` for this workload."
         return Line(said, Judged("not tested", words), "[how](guide/landscape.md)")
     spec = record["spec"]
     how = f"`{spec['scale']}`, `{spec['protocol']}`, {spec['examples']} examples of training"
@@ -184,7 +195,7 @@ def flat_line(landscapes: Mapping[str, Record]) -> Line:
 
 
 def page(records: Records) -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page in Markdown."""
     races = records.races
     trained = [line for claim in CLAIMS for line in lines_of(claim, races)]
     memory = Line(
@@ -194,43 +205,47 @@ def page(records: Records) -> str:
     )
     flat = flat_line(records.landscapes)
     simulated = theory_lines(records.theory)
+    found = findings(races, records.theory, records.speed, state_bytes())
     counts = Counter(line.judged.verdict for line in (*trained, memory, flat, *simulated))
     parts = [
-        _INTRO.format(report=_report(races), scales=_scales_run(races)),
+        _INTRO.format(
+            findings="\n".join(f"{i}. {line}" for i, line in enumerate(found, 1)),
+            report=_report(races),
+            scales=_scales_run(races),
+        ),
         *(f"| **{word}** ({counts[word]}) | {meaning} |\n" for word, meaning in MEANING.items()),
-        "\nIn brackets: how many of the rows on the paper's claims have it.\n",
         _RULES,
     ]
     sections = {
         "Training": _table([*trained, memory]),
-        "Theory and toy experiments": "Each by the statement that comes closest; "
-        "[more](guide/theory.md) on a page.\n\n" + _table([*simulated, flat]),
-        "What the protocol does to the ranking": _protocols(races),
-        "Is AdaMomentum's lead on Penn Treebank a learning-rate effect?": _lr_question(races),
-        "Beyond the paper": _beyond(races),
-        "The records": _records(records),
+        "Theory and toy experiments": "Each claim is judged by the closest statement that was "
+        "tested ([details](guide/theory.md)).\n\n" + _table([*simulated, flat]),
+        "How the protocol changes the ranking": _protocols(races),
+        "Is the lead on Penn Treebank just a larger learning rate?": _lr_question(races),
+        "Other data": _beyond(races),
+        "Records": _records(records),
     }
     return "".join([*parts, *(f"\n## {title}\n\n{text}" for title, text in sections.items())])
 
 
 def _report(races: Sequence[Result]) -> str:
     if not races:
-        return "There is no race among them yet."
+        return "They include no race yet."
     return (
-        f"The races themselves, every run included, are on [their page]({REPORT}) of the "
-        "documentation's site; `adamomentum report --runs results` makes it too."
+        f"The documentation's site has a [page of all races]({REPORT}) with every run; "
+        "`adamomentum report --runs results` generates it too."
     )
 
 
 def _scales_run(races: Sequence[Result]) -> str:
     if any(race.race.scale == "full" for race in races):
-        return "The scale stands beside each result."
-    return "Nothing was run at the paper's scale, `full`: no row says anything about that."
+        return "Each result names its scale."
+    return "Nothing was run at the paper's scale, `full`."
 
 
 def _table(lines: Sequence[Line], claim: str = "claim of the paper") -> str:
-    """Three columns: what was measured needs the room; where it was measured stands below it."""
-    rows = [f"| {claim} | verdict | measured here, and where |\n", "| --- | --- | --- |\n"]
+    """Return a Markdown table of three columns. The source is in the same cell as the result."""
+    rows = [f"| {claim} | verdict | our measurement and its source |\n", "| --- | --- | --- |\n"]
     for line in lines:
         measured = "<br>".join(text for text in (_cell(line.judged.found), line.source) if text)
         rows.append(f"| {_cell(line.claim)} | **{line.judged.verdict}** | {measured} |\n")
@@ -244,7 +259,7 @@ def _cell(text: str) -> str:
 
 
 def _protocols(races: Sequence[Result]) -> str:
-    """The rankings side by side, where a workload was raced under several protocols."""
+    """Show the rankings side by side for workloads that were raced under several protocols."""
     by_problem: dict[tuple[str, str], dict[str, Result]] = {}
     for race in sorted(races, key=lambda race: (len(race.runs), race.name)):
         spec = race.race
@@ -266,14 +281,12 @@ def _protocols(races: Sequence[Result]) -> str:
         parts += [f"\n- `{race.race.protocol}`: {of_result(race)}" for race in both]
         parts.append("\n\n")
     if not parts:
-        return "Not tested yet: no workload has records under `fair` and another protocol.\n"
+        return "Not tested: no workload has records under `fair` and another protocol.\n"
     return (
-        "`as-run` reports the best epoch on test and gives each optimizer the settings of the "
-        "authors' scripts ([protocols](guide/racing.md#protocols)); the columns are not on one "
-        "scale, their orders can be compared. That orders differ, or that a difference is detected "
-        "under one alone, may be chance: no test compares the protocols.\n\n"
-        + "".join(parts).rstrip("\n")
-        + "\n"
+        "`as-run` reports the best epoch on test, and uses the settings of the authors' scripts "
+        "([protocols](guide/racing.md#protocols)). Compare the order of the optimizers, not the "
+        "scores: the columns are not on the same scale. Differences between the protocols may be "
+        "chance, because no test compares them.\n\n" + "".join(parts).rstrip("\n") + "\n"
     )
 
 
@@ -282,19 +295,20 @@ def _ranked(race: Result, i: int) -> str:
         return ""
     row = race.rows[i]
     name = f"**{row.optimizer}**" if row.optimizer == rules.OURS else row.optimizer
-    return f"{name} {estimate(row.score)}{f', {row.lost} lost' if row.lost else ''}"
+    return f"{name} {estimate(row.score)}{f', {row.lost} failed' if row.lost else ''}"
 
 
 def _lr_question(races: Sequence[Result]) -> str:
     text = (
-        "At the same lr and on noisy gradients AdaMomentum's steps are sqrt((1+b1)/(1-b1)) times "
-        "Adam's: 4.36 times with b1 = 0.9. `adam-translated` is Adam at as many times the lr it is "
-        "given: if it does what AdaMomentum does, the lead is one of step length. Under `as-run` "
-        "and `paper` nothing is tuned, and these three have one lr and one b1, 0.9; the recurrent "
-        "matrices stay untrained under the one, as in the authors' scripts, and are trained under "
-        "the other. Under `fair` they are trained, and each optimizer has its own lr, eps and "
-        "betas; weight decay is 1.2e-4 for all, as in the paper, in the form that each is known "
-        "by. `ptb_lstm1_long` is `ptb_lstm1` over 24 epochs.\n\n"
+        "With noisy gradients and the same lr, AdaMomentum's steps are sqrt((1+b1)/(1-b1)) times "
+        "as long as Adam's: 4.36 times with b1 = 0.9. `adam-translated` is Adam with its lr "
+        "multiplied by this factor. If it does as well as AdaMomentum, the lead is an effect of "
+        "step length.\n\n"
+        "Under `as-run` and `paper` nothing is tuned: the three optimizers have the same lr, and "
+        "b1 is 0.9. The recurrent matrices are frozen under `as-run`, as in the authors' scripts, "
+        "and trained under `paper`. Under `fair` they are trained, and lr, eps and betas are tuned "
+        "for each optimizer. Weight decay is 1.2e-4 for all, as in the paper, in the usual form "
+        "of each optimizer. `ptb_lstm1_long` is `ptb_lstm1` with 24 epochs.\n\n"
     )
     asked = [
         (race, found)
@@ -304,7 +318,7 @@ def _lr_question(races: Sequence[Result]) -> str:
         and (found := rules.lr_effect(race))
     ]
     if not asked:
-        return text + "Not tested yet.\n"
+        return text + "Not tested.\n"
     for race, (answer, sentences) in asked:
         rates = ", ".join(
             f"{row.optimizer} {row.settings['lr']:g}"
@@ -313,13 +327,13 @@ def _lr_question(races: Sequence[Result]) -> str:
             if row.optimizer in ("adam", "adam-translated", rules.OURS)
         )
         text += f"**{race.race.workload}**, {how(race)} ({link(race)}). {answer}\n\n"
-        sentences += [  # what else differs
+        sentences += [  # other differences between the two
             one.caveat
             for one in race.effects
             if one.comparison.base == "adam-translated" and one.caveat
         ]
         sentences += [
-            f"With decoupled weight decay Adam, as adamw, reaches {estimate(row.score)}: "
+            f"Adam with decoupled weight decay (adamw) reaches {estimate(row.score)}: "
             + of_comparison(c, f"test {race.workload.metric}")
             for c in rules.beside_ours(race)
             if c.other == "adamw" and (row := race.row("adamw"))
@@ -332,11 +346,11 @@ def _beyond(races: Sequence[Result]) -> str:
     names = list(dict.fromkeys(race.race.workload for race in races if beyond(race)))
     found = [race for name in names if (race := bearing(races, name)) and beyond(race)]
     text = (
-        "Workloads on data that the paper does not have. What they show is no verdict on the "
+        "These workloads use data that the paper does not use. They are not verdicts on the "
         "paper.\n\n"
     )
     if not found:
-        return text + "Not tested yet.\n"
+        return text + "Not tested.\n"
     for race in found:
         lines = [Line(says, rule(race), source(race)) for says, rule in BEYOND]
         text += f"### {race.race.workload}\n\n{race.workload.summary} {of_result(race)}"
@@ -346,9 +360,9 @@ def _beyond(races: Sequence[Result]) -> str:
 
 def _records(records: Records) -> str:
     text = (
-        "Small files without weights or logs, made by `tools/keep.py`. `adamomentum report "
-        "--runs results` makes the page of the races; a race's command, run again, gives its "
-        "numbers.\n\n"
+        "The records are small files without weights or logs, written by `tools/keep.py`. To "
+        "reproduce the numbers of a race, run its command. `adamomentum report --runs results` "
+        "generates a page of all races.\n\n"
     )
     for race in records.races:
         runs, machine = race.runs, race.record.machine
@@ -370,19 +384,19 @@ def _records(records: Records) -> str:
     for name, record in records.landscapes.items():
         ids = " ".join(run["id"] for run in record["runs"])
         text += (
-            f"- landscape: {name}, of runs that `adamomentum landscape` lists in the folder of "
-            f"their results.\n\n    ```bash\n    adamomentum landscape {ids}\n    ```\n\n"
+            f"- landscape: {name}. `adamomentum landscape` lists the ids of the runs in a results "
+            f"folder.\n\n    ```bash\n    adamomentum landscape {ids}\n    ```\n\n"
         )
     return text.rstrip("\n") + "\n"
 
 
 def main(words: list[str] | None = None) -> int:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--records", type=Path, default=RECORDS, help="their folder")
-    parser.add_argument("--out", type=Path, default=PAGE, help="the page")
+    parser.add_argument("--records", type=Path, default=RECORDS, help="folder of the records")
+    parser.add_argument("--out", type=Path, default=PAGE, help="file to write")
     given = parser.parse_args(words)
     given.out.write_text(page(Records.of(given.records)), encoding="utf-8")
     sys.stdout.write(f"{given.out}\n")

@@ -1,4 +1,4 @@
-"""The paper's claims as data: what it says and where, and the rule that judges it by records."""
+"""The paper's claims as data: the statement, its place, and the rule that judges it."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ TUNED = (*CIFAR, "imagenet_resnet18", *PTB, "iwslt14_transformer", *GANS)
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper about training, and the rule that judges it by a race."""
+    """A claim of the paper about training, and the rule that judges it from a race."""
 
     says: str
     place: str
     rule: Callable[[Result], Judged]
     workloads: tuple[str, ...]
     joint: bool = False
-    """One verdict over all workloads, not one for each."""
-    untested: str = "Not raced yet."
+    """Whether all workloads share one verdict."""
+    untested: str = "Not raced."
 
 
 @dataclass(frozen=True)
 class Theorem:
-    """A claim of the paper's theory or toy experiments, and the statement that bears on it."""
+    """A claim of the paper's theory or toy experiments, and the statement that tests it."""
 
     says: str
     place: str
     record: str
     statement: str
-    """How it begins."""
+    """The beginning of the statement."""
 
 
 def _effect_of(change_from: str) -> Callable[[Result], Judged]:
-    """Whether AdaMomentum gains by the one change that another contender lacks."""
+    """Return the rule that compares AdaMomentum with a contender that lacks one of its changes."""
     return partial(rules.effect, before=change_from, after=rules.OURS)
 
 
-_FULL_ONLY = "At `mini` the workload has other data (below, beyond the paper); `full` needs GPUs."
+_FULL_ONLY = "At `mini` the workload uses other data (see Other data); `full` needs GPUs."
 
 CLAIMS = (
     Claim("“In testing phase, AdaMomentum can exhibit performance as good as SGDM”",
@@ -70,7 +70,7 @@ CLAIMS = (
           "margin”", "section 5.2.4",
           partial(rules.better_than, names=tuple(name for name in SEVEN if name != "adamw")), GANS),
     Claim("Accuracy improves “much faster than SGDM”",
-          "section 5.2.1; that it does so as fast as with other adaptive methods is not judged",
+          "section 5.2.1; only the comparison with SGDM is judged",
           partial(rules.faster_than, names=("sgdm",)), CIFAR),
     Claim("Makes the perplexity descend “faster than SGDM and most other adaptive gradient "
           "methods”", "appendix, LSTM",
@@ -87,11 +87,11 @@ CLAIMS = (
 )  # fmt: skip
 
 THEOREMS = (
-    Theorem("Suits loss curves: larger steps where a descent begins", "section 3.1",
+    Theorem("Adapts to loss curves: larger steps where a descent begins", "section 3.1",
             "curvature", "In area A"),
-    Theorem("Suits loss curves: smaller steps in the basin", "section 3.1",
+    Theorem("Adapts to loss curves: smaller steps in the basin", "section 3.1",
             "curvature", "In area C, where"),
-    Theorem("Suits loss curves: more stable near the optimum, and faster", "section 3.1",
+    Theorem("Adapts to loss curves: more stable near the optimum, and faster", "section 3.1",
             "curvature", "So AdaMomentum"),
     Theorem("eps inside the root enhances convergence and stability", "section 3.1",
             "epsilon", "Moving eps inside enhances"),
@@ -116,11 +116,11 @@ THEOREMS = (
 )  # fmt: skip
 
 BEYOND: tuple[tuple[str, Callable[[Result], Judged]], ...] = (
-    ("Better than the paper's seven others", partial(rules.better_than, names=SEVEN)),
-    ("Sooner at the target than these", partial(rules.faster_than, names=SEVEN)),
-    ("The default works", rules.default_works),
-    ("More learning rates are good", partial(rules.robust_to_lr, names=SEVEN)),
-    ("m instead of g in v helps", _effect_of("eadam")),
-    ("eps inside the root helps", _effect_of("adamomentum-outer-eps")),
-    ("More than a larger lr for Adam", _effect_of("adam-translated")),
+    ("Better than the paper's seven other optimizers?", partial(rules.better_than, names=SEVEN)),
+    ("Faster to the target than these?", partial(rules.faster_than, names=SEVEN)),
+    ("Does the default work?", rules.default_works),
+    ("Are more learning rates good?", partial(rules.robust_to_lr, names=SEVEN)),
+    ("Does m instead of g in v help?", _effect_of("eadam")),
+    ("Does eps inside the root help?", _effect_of("adamomentum-outer-eps")),
+    ("Better than Adam with a larger lr?", _effect_of("adam-translated")),
 )

@@ -1,4 +1,4 @@
-"""Estimates and comparisons of records in words."""
+"""Text for estimates and comparisons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from adamomentum_lab.words import amount, plus_minus
 
 
 def estimate(value: Estimate) -> str:
-    """Such as `97.32 ± 0.21 (n = 5)`."""
+    """Format an estimate, such as `97.32 ± 0.21 (n = 5)`."""
     if value.mean is None:
         return "no score"
     text = plus_minus(value.mean, value.half)
@@ -16,20 +16,20 @@ def estimate(value: Estimate) -> str:
 
 
 def interval(mean: float, half: float) -> str:
-    """Such as `-0.10 (-0.43 to 0.23)`."""
+    """Format a mean with its interval, such as `-0.10 (-0.43 to 0.23)`."""
     low, high = amount(mean - half, half), amount(mean + half, half)
     return f"{amount(mean, half)} ({low} to {high})"
 
 
 def gap(value: Estimate) -> str:
-    """The same of an estimate, if it has an interval."""
+    """Format an estimate like `interval`, if it has one."""
     if value.mean is None or value.half is None:
         return "no interval"
     return interval(value.mean, value.half)
 
 
 def lead(c: Comparison) -> str:
-    """Such as `adam by 0.52 (0.20 to 0.84)`."""
+    """Format a significant difference, such as `adam by 0.52 (0.20 to 0.84)`."""
     mean, half = c.difference.mean or 0.0, c.difference.half
     if not half:
         return f"{c.other} by {abs(mean):.3g}"
@@ -38,16 +38,19 @@ def lead(c: Comparison) -> str:
 
 
 def undetected(c: Comparison) -> str:
-    """Such as `yogi (-0.32 to 0.36, below 0.47 missed)`; the interval is of other minus ours."""
+    """Format a difference that is not significant, such as `yogi (-0.32 to 0.36; detectable 0.47)`.
+
+    The interval is the other optimizer minus AdaMomentum.
+    """
     mean, half, missed = c.difference.mean or 0.0, c.difference.half, c.missed
     if not half:
-        return f"{c.other} ({mean:.3g} with every seed)"
-    could = f"; could miss {amount(missed, missed)}" if missed is not None else ""
+        return f"{c.other} ({mean:.3g} for every seed)"
+    could = f"; detectable {amount(missed, missed)}" if missed is not None else ""
     return f"{c.other} ({amount(mean - half, half)} to {amount(mean + half, half)}{could})"
 
 
 def reason(c: Comparison) -> str:
-    """Why two cannot be compared."""
+    """Say why two optimizers cannot be compared."""
     if c.base_lost or c.other_lost:
-        return "runs were lost"
+        return "some runs failed"
     return "one seed" if c.n == 1 else "every seed has the same difference"

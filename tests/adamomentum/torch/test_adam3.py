@@ -117,7 +117,7 @@ def test_decay_that_does_not_follow_lr_is_refused_where_it_decays():
     saved = theirs.state_dict()
     (group,) = saved["param_groups"]
     group["fixed_decay"] = True
-    with pytest.raises(ValueError, match=r"^fixed_decay=True of AdaM3 .*weight_decay / lr"):
+    with pytest.raises(ValueError, match=r"does not support fixed_decay=True .*weight_decay / lr"):
         state_dict_from_adam3(saved)
     group["weight_decay"] = 0.0
     assert "fixed_decay" not in state_dict_from_adam3(saved)["param_groups"][0]
@@ -134,7 +134,7 @@ def test_what_might_be_adabeliefs_does_not_load_unasked():
 def test_what_is_not_theirs():
     adam = torch.optim.Adam([parameter(2)])
     feed(adam, adam.param_groups[0]["params"], range(1))
-    with pytest.raises(ValueError, match=r"not saved by AdaM3.*lacks \['exp_avg_var'\]"):
+    with pytest.raises(ValueError, match=r"not saved by AdaM3.*but not \['exp_avg_var'\]"):
         state_dict_from_adam3(adam.state_dict())
-    with pytest.raises(ValueError, match=r"state_dict_from_adam3 takes what optimizer\.state"):
+    with pytest.raises(ValueError, match="state_dict_from_adam3 expects the result of"):
         state_dict_from_adam3({"model": 1})

@@ -210,7 +210,7 @@ def test_expanded_and_negated_parameters():
         optimizer.step()
     negated = torch.nn.Parameter(torch.tensor([1j, 2j]).conj().imag)
     assert negated.is_neg()
-    with pytest.raises(ValueError, match=r"use its resolve_neg\(\)"):
+    with pytest.raises(ValueError, match=r"pass its resolve_neg\(\)"):
         AdaMomentum([negated])
 
 
@@ -220,7 +220,7 @@ def test_fused_where_it_cannot_be(monkeypatch):
     optimizer = AdaMomentum([fine, with_gaps], fused=True)
     before = fine.detach().clone()
     fine.grad, with_gaps.grad = torch.ones(3), torch.ones(2, 2)
-    words = r"fused=True cannot be honoured for parameter 1 of group 0.*strides \(8, 2\)"
+    words = r"fused=True is not supported for parameter 1 of group 0.*strides \(8, 2\)"
     with pytest.raises(RuntimeError, match=words) as error:
         optimizer.step()
     sentence(error)

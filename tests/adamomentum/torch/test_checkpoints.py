@@ -202,8 +202,8 @@ def test_what_is_no_state_dict():
         return saved
 
     cases = [
-        ("checkpoint.pt", "takes what optimizer.state_dict.. returned.*checkpoint.pt"),
-        ({"model": 1, "optimizer": 2}, r"but was given \['model', 'optimizer'\]"),
+        ("checkpoint.pt", "expects the result of optimizer.state_dict.. *.*checkpoint.pt"),
+        ({"model": 1, "optimizer": 2}, r"but got \['model', 'optimizer'\]"),
         (spoiled(step=None), "'step' of parameter 0 must be one number, but is None"),
         (spoiled(step=torch.ones(3)), "'step' of parameter 0 must be one number"),
         (spoiled(exp_avg=None), "'exp_avg' of parameter 0 must be a floating-point tensor"),

@@ -214,7 +214,7 @@ def test_a_checkpoint_that_asks_for_the_kernel_where_there_is_none(monkeypatch):
     again.load_state_dict(optimizer.state_dict())
     monkeypatch.setattr(_native, "_cpu", None)
     before = param.detach().clone()
-    with pytest.raises(RuntimeError, match="fused=True cannot be honoured for parameter 0"):
+    with pytest.raises(RuntimeError, match="fused=True is not supported for parameter 0"):
         again.step()
     assert torch.equal(param, before)
 

@@ -1,4 +1,4 @@
-"""For any shapes, strides, dtypes and options backends agree; bad numbers are refused."""
+"""Backends agree for any shape, strides, dtype and options; invalid numbers raise an error."""
 
 import math
 
@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adamomentum import AdaMomentum
+
+pytestmark = pytest.mark.filterwarnings("ignore:eps=1e-0")
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64]
 # A step has size lr; backends may differ by a rounding of the dtype at the parameter's size.

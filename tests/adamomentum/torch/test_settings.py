@@ -47,5 +47,5 @@ def test_they_can_be_used_and_printed(task):
 def test_an_unknown_task_names_the_nearest():
     with pytest.raises(ValueError, match=r"^No settings for 'ImageNet1k': did you mean 'imagenet'"):
         recommended("ImageNet1k")
-    with pytest.raises(ValueError, match=r"one of the paper's tasks\. There are cifar10, "):
+    with pytest.raises(ValueError, match=r"one of the paper's tasks\. Tasks: cifar10, "):
         recommended("protein folding")

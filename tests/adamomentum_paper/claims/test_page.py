@@ -1,4 +1,4 @@
-"""The page of claims, and the committed records."""
+"""The results page, and the committed records."""
 
 import json
 import re
@@ -47,10 +47,11 @@ def cells(page):
 
 def test_without_records_nothing_is_tested():
     page = claims.page(claims.Records())
-    assert "no race among them yet" in page
+    assert "They include no race yet." in page
+    assert page.startswith("# Results\n\n## Findings\n\n1. **Memory and speed.** AdaMomentum")
     verdicts = {row[1].strip() for row in cells(page) if len(row) == 3}
-    assert verdicts == {"verdict", "---", "**not tested**", "**seen**"}  # seen is the memory
-    assert page.count("**seen** (1)") == 1
+    assert verdicts == {"verdict", "---", "**not tested**", "**supported**"}  # the memory row
+    assert page.count("**supported** (1)") == 1
     assert claims.REPORT not in page
 
 
@@ -74,20 +75,20 @@ def test_a_page_of_made_up_records():
     page = claims.page(claims.Records(races, theory))
     assert {len(row) for row in cells(page)} == {2, 3}
     text = " ".join(page.split())
-    assert "the same: `cifar10_resnet34` | **seen**" in text
+    assert "same claim: `cifar10_resnet34` | **supported**" in text
     # On other data than the paper's, nothing is said about its claim.
     assert (
         "slightly better than SGDM” (section 5.2.1, ImageNet): `imagenet_resnet18` | **not" in text
     )
     assert "### imagenet_resnet18 Made up." in text
     assert "5 epochs, 4 trials, 5 seeds](" in text
-    assert "4 trials of lr and final lr, 5 seeds; fd-cnn, where the paper has fid](" in text
-    assert "| **not seen** | Does not hold: Of \\|x\\| nothing \\*held\\*." in text
+    assert "4 trials of lr and final lr, 5 seeds; fd-cnn instead of the paper's fid](" in text
+    assert "| **contradicted** | Does not hold: Of \\|x\\| nothing \\*held\\*." in text
     assert "### cifar10_resnet34, mini" in text
-    assert "**not tested** | eadam was not raced beside adamomentum." in text
+    assert "**not tested** | eadam was not raced together with adamomentum." in text
     assert "| 1 | **adamomentum** 90.04 ± 0.34 (n = 5) | adabelief 95.06" in text
-    assert "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr, on either grid." in text
-    assert "as adamw, reaches 90.06 ± 0.31 (n = 5): No difference" in text
+    assert "Not lr alone: AdaMomentum is better than Adam with a tuned lr, on both lr grids" in text
+    assert "(adamw) reaches 90.06 ± 0.31 (n = 5): " in text
     assert f"({claims.REPORT}#race-ptb_lstm1-mini-fair)" in text
     assert "; at the largest lr tried: adamomentum and sgdm. ```bash" in text
     assert "Nothing was run at the paper's scale" in text
@@ -97,6 +98,35 @@ def test_the_committed_page_is_what_the_records_make(tmp_path):
     assert claims.main(["--out", str(tmp_path / "results.md")]) == 0
     made = (tmp_path / "results.md").read_text()
     assert made == claims.PAGE.read_text(), "run `make results`"
+
+
+def test_the_findings_follow_from_the_committed_records():
+    records = claims.Records.of()
+    lines = claims.findings(records.races, records.theory, records.speed, claims.state_bytes())
+    assert len(lines) == 10
+    fair = {race.race.workload: race for race in records.races if race.race.protocol == "fair"}
+    assert f"come from {len(fair)} tuned races at `mini` scale" in lines[0]
+    first = [race for race in fair.values() if race.row("adamomentum").rank == 1]
+    assert f"best mean test score in {len(first)} of {len(fair)} races" in lines[1]
+    for line, other in zip(lines[2:4], ("adam", "adamw"), strict=True):
+        verdicts = {
+            name: row.comparison.verdict for name, race in fair.items() if (row := race.row(other))
+        }
+        assert line.startswith(f"**Compared with {other}** ({len(verdicts)} races)")
+        better, worse = line.split("significantly worse on ")
+        for name, verdict in verdicts.items():
+            assert (f"`{name}`" in better) == (verdict == "worse")
+            assert (f"`{name}`" in worse) == (verdict == "better")
+    assert "**Compared with adabelief**" in lines[4]
+    assert "**Compared with sgdm**" in lines[4]
+    assert lines[5].startswith("**Compared with adam-translated**")
+    assert "(protocols: `as-run` and `paper`)" in lines[6]
+    assert "not tuned): Yes: Adam at the translated lr" in lines[6]
+    assert "4.44 with batches of 8" in lines[7]
+    count = sum(len(record["findings"]) for record in records.theory.values())
+    assert f"Of {count} tested statements" in lines[8]
+    assert "it stays longer in 0 of 36 cases, shorter in 35." in lines[8]
+    assert "AdaMomentum stores 8 bytes per float32 parameter, Adam 8." in lines[9]
 
 
 def test_the_committed_records_have_what_is_asked_of_them():

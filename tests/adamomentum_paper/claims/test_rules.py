@@ -12,16 +12,16 @@ from tests.tools.made import HIGHER, LOWER, NEAR, OURS, race_of, trial
 @pytest.mark.parametrize(
     ("others", "verdict", "words"),
     [
-        ({"adam": LOWER, "yogi": LOWER}, "seen", "Better than adam by 4.98 (4.78 to 5.18)"),
+        ({"adam": LOWER, "yogi": LOWER}, "supported", "Better than adam by 4.98 (4.78 to 5.18)"),
         (
             {"adam": LOWER, "yogi": NEAR},
-            "seen in part",
-            "No difference detected to yogi (-0.58 to 0.62",
+            "partly supported",
+            "No significant difference from yogi (-0.58 to 0.62",
         ),
-        ({"adam": LOWER}, "seen in part", "Not raced: yogi."),
-        ({"adam": LOWER, "yogi": HIGHER}, "not seen", "Worse than yogi by"),
-        ({"adam": NEAR, "yogi": NEAR}, "undecided", "could miss"),
-        ({"adam": [*LOWER[:4], None]}, "undecided", "adam cannot be compared: runs were lost."),
+        ({"adam": LOWER}, "partly supported", "Not raced: yogi."),
+        ({"adam": LOWER, "yogi": HIGHER}, "contradicted", "Worse than yogi by"),
+        ({"adam": NEAR, "yogi": NEAR}, "undecided", "detectable 0.99"),
+        ({"adam": [*LOWER[:4], None]}, "undecided", "adam cannot be compared: some runs failed."),
         ({"sgdm": LOWER}, "not tested", "Not raced: adam and yogi."),
     ],
 )
@@ -33,11 +33,11 @@ def test_better_than_each(others, verdict, words):
 
 def test_a_smaller_perplexity_is_better():
     race = race_of({"adamomentum": OURS, "adam": HIGHER}, larger=False, metric="perplexity")
-    assert rules.better_than(race, ("adam",)).verdict == "seen"
-    assert rules.as_good_as(race, "adam").verdict == "seen"
+    assert rules.better_than(race, ("adam",)).verdict == "supported"
+    assert rules.as_good_as(race, "adam").verdict == "supported"
     race = race_of({"adamomentum": OURS, "adam": LOWER}, larger=False, metric="perplexity")
-    assert rules.better_than(race, ("adam",)).verdict == "not seen"
-    assert rules.as_good_as(race, "adam").verdict == "not seen"
+    assert rules.better_than(race, ("adam",)).verdict == "contradicted"
+    assert rules.as_good_as(race, "adam").verdict == "contradicted"
 
 
 def test_one_seed_decides_nothing():
@@ -60,10 +60,10 @@ def test_without_adamomentum_nothing_is_tested():
 @pytest.mark.parametrize(
     ("ahead", "verdict"),
     [
-        (0.0, "seen"),
-        (-3.0, "seen"),  # better than the other is as good
-        (0.3, "seen"),  # detected, and less than half a point
-        (2.0, "not seen"),
+        (0.0, "supported"),
+        (-3.0, "supported"),  # better than the other is as good
+        (0.3, "supported"),  # detected, and less than half a point
+        (2.0, "contradicted"),
     ],
 )
 def test_as_good_as_sgdm(ahead, verdict):
@@ -78,7 +78,7 @@ def test_what_the_interval_leaves_open_is_undecided():
     judged = rules.as_good_as(race_of({"adamomentum": OURS, "sgdm": other}), "sgdm")
     assert judged.verdict == "undecided"
     # Mean 0, standard deviation 1.7: half of the interval is t(0.975, 4) 1.6956 / sqrt(5) = 2.11.
-    assert "0.0 (-2.1 to 2.1): 0.5 and more ahead is not excluded" in judged.found
+    assert "0.0 (-2.1 to 2.1). A lead of 0.5 for sgdm is not excluded" in judged.found
     lost = race_of({"adamomentum": OURS, "sgdm": [*OURS[:4], None]})
     assert rules.as_good_as(lost, "sgdm").verdict == "undecided"
     assert rules.as_good_as(race_of({"adamomentum": OURS}), "sgdm").verdict == "not tested"
@@ -91,10 +91,10 @@ WILD = [1.0, 9.0, -7.0, 4.0, -3.0, 5.0]
 @pytest.mark.parametrize(
     ("ours", "others", "verdict"),
     [
-        (CALM, {"adam": WILD, "sgdm": WILD}, "seen"),
-        (CALM, {"adam": WILD, "sgdm": CALM[::-1]}, "seen in part"),
-        (CALM, {"adam": WILD}, "seen in part"),
-        (WILD, {"adam": CALM, "sgdm": WILD}, "not seen"),
+        (CALM, {"adam": WILD, "sgdm": WILD}, "supported"),
+        (CALM, {"adam": WILD, "sgdm": CALM[::-1]}, "partly supported"),
+        (CALM, {"adam": WILD}, "partly supported"),
+        (WILD, {"adam": CALM, "sgdm": WILD}, "contradicted"),
         (CALM, {"adam": CALM[::-1], "sgdm": CALM[::-1]}, "undecided"),
         (CALM[:2], {"adam": WILD[:2], "sgdm": WILD[:2]}, "undecided"),
         (CALM, {"adam": [*WILD[:5], None], "sgdm": CALM}, "undecided"),
@@ -125,21 +125,21 @@ def test_epochs_to_the_target_by_hand():
     assert rules._epochs_to_target(race, "adamomentum") == [2, 1, 3, 1]
     assert rules._epochs_to_target(race, "sgdm") == [5, 6, 6, 4]  # never is one more than 5
     judged = rules.faster_than(race, ("sgdm",))
-    assert judged.verdict == "seen"
+    assert judged.verdict == "supported"
     assert (
         "adamomentum 1.8 epochs to 90 accuracy, reached by 4 of 4 runs. Faster than sgdm by 3.5 "
         "(1.9 to 5.1)." in judged.found
     )
-    assert rules.faster_than(race, ("sgdm", "adam")).verdict == "seen in part"
+    assert rules.faster_than(race, ("sgdm", "adam")).verdict == "partly supported"
     assert rules.faster_than(race, ("adam",)).verdict == "undecided"
     always = {"adamomentum": [[1, 90]] * 3, "sgdm": [[90]] * 3}
     race = race_of({name: [1.0] * 3 for name in always}, target=90, epochs=always)
     judged = rules.faster_than(race, ("sgdm",))
     assert judged.verdict == "undecided"
-    assert "No difference detected to sgdm (-1 with every seed)." in judged.found
+    assert "No significant difference from sgdm (-1 for every seed)." in judged.found
     swapped = {"adamomentum": epochs["sgdm"], "sgdm": epochs["adamomentum"]}
     race = race_of({name: [1.0] * 4 for name in swapped}, target=90, epochs=swapped)
-    assert rules.faster_than(race, ("sgdm",)).verdict == "not seen"
+    assert rules.faster_than(race, ("sgdm",)).verdict == "contradicted"
     assert rules.faster_than(race_of(scores, epochs=epochs), ("sgdm",)).verdict == "not tested"
     lost = race_of({**scores, "sgdm": [None, 1.0, 1.0, 1.0]}, target=90, epochs=epochs)
     assert rules.faster_than(lost, ("sgdm",)).verdict == "undecided"
@@ -156,9 +156,9 @@ def tuned(*trials, **first):
 @pytest.mark.parametrize(
     ("trials", "verdict"),
     [
-        ([(0.001, 98.1), (0.01, 100.0)], "seen"),
-        ([(0.001, 97.9), (0.01, 100.0)], "not seen"),
-        ([(0.001, None), (0.01, 100.0)], "not seen"),
+        ([(0.001, 98.1), (0.01, 100.0)], "supported"),
+        ([(0.001, 97.9), (0.01, 100.0)], "contradicted"),
+        ([(0.001, None), (0.01, 100.0)], "contradicted"),
         ([(0.002, 98.1), (0.01, 100.0)], "not tested"),
         ([(0.001, None), (0.01, None)], "undecided"),
     ],
@@ -178,9 +178,9 @@ def test_a_default_that_halving_stopped_says_nothing():
 @pytest.mark.parametrize(
     ("decades", "verdict"),
     [
-        ({"adamomentum": 2.0, "adam": 1.0, "sgdm": None}, "seen"),
+        ({"adamomentum": 2.0, "adam": 1.0, "sgdm": None}, "supported"),
         ({"adamomentum": 1.0, "adam": 1.0, "sgdm": 2.0}, "undecided"),
-        ({"adamomentum": None, "adam": 1.0, "sgdm": 2.0}, "not seen"),
+        ({"adamomentum": None, "adam": 1.0, "sgdm": 2.0}, "contradicted"),
     ],
 )
 def test_how_many_learning_rates_are_good(decades, verdict):
@@ -201,7 +201,7 @@ def test_how_many_learning_rates_are_good(decades, verdict):
 
 
 @pytest.mark.parametrize(
-    ("before", "verdict"), [(LOWER, "seen"), (HIGHER, "not seen"), (NEAR, "undecided")]
+    ("before", "verdict"), [(LOWER, "supported"), (HIGHER, "contradicted"), (NEAR, "undecided")]
 )
 def test_what_a_change_buys(before, verdict):
     trials = {"eadam": ([trial(0.1)], 0), "adamomentum": ([trial(0.01)], 0)}
@@ -214,7 +214,11 @@ def test_what_a_change_buys(before, verdict):
 
 @pytest.mark.parametrize(
     ("word", "verdict"),
-    [("holds", "seen"), ("holds only when", "seen in part"), ("does not hold", "not seen")],
+    [
+        ("holds", "supported"),
+        ("holds only when", "partly supported"),
+        ("does not hold", "contradicted"),
+    ],
 )
 def test_statements_of_the_theory(word, verdict):
     found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s." + " So far." * 99}
@@ -227,11 +231,11 @@ def test_statements_of_the_theory(word, verdict):
 @pytest.mark.parametrize(
     ("verdicts", "verdict"),
     [
-        (("flatter", "flatter"), "seen"),
-        (("flatter", "no difference detected"), "seen in part"),
+        (("flatter", "flatter"), "supported"),
+        (("flatter", "no difference detected"), "partly supported"),
         (("no difference detected", "no difference detected"), "undecided"),
         (("flatter", "sharper"), "undecided"),
-        (("sharper", "no difference detected"), "not seen"),
+        (("sharper", "no difference detected"), "contradicted"),
     ],
 )
 def test_flatness(verdicts, verdict):
@@ -267,18 +271,18 @@ def test_flatness(verdicts, verdict):
 
 
 def test_memory():
-    assert rules.memory({"adam": 8, "adamomentum": 8}).verdict == "seen"
-    assert rules.memory({"adam": 8, "adamomentum": 12}).verdict == "not seen"
+    assert rules.memory({"adam": 8, "adamomentum": 8}).verdict == "supported"
+    assert rules.memory({"adam": 8, "adamomentum": 12}).verdict == "contradicted"
     assert claims.state_bytes() == {"sgdm": 4, "adam": 8, "adamomentum": 8}
 
 
 @pytest.mark.parametrize(
     ("verdicts", "verdict"),
     [
-        (("seen", "seen"), "seen"),
-        (("seen", "not tested"), "seen in part"),
-        (("seen", "not seen"), "seen in part"),
-        (("undecided", "not seen"), "not seen"),
+        (("supported", "supported"), "supported"),
+        (("supported", "not tested"), "partly supported"),
+        (("supported", "contradicted"), "partly supported"),
+        (("undecided", "contradicted"), "contradicted"),
         (("undecided", "not tested"), "undecided"),
         (("not tested", "not tested"), "not tested"),
     ],
@@ -291,12 +295,12 @@ def test_several_workloads_together(verdicts, verdict):
 @pytest.mark.parametrize(
     ("adam", "translated", "answer"),
     [
-        (LOWER, LOWER[::-1], "Undecided: there is a lead, but what"),
-        (LOWER, [88.0, 88.2, 87.9, 88.4, 87.8], "No: AdaMomentum is ahead"),
-        (LOWER, NEAR, "As far as can be seen, yes"),
-        (LOWER, HIGHER, "Yes, and more"),
-        (HIGHER, NEAR, "There is no lead: Adam is ahead."),
-        (NEAR, NEAR, "Undecided: no lead"),
+        (LOWER, LOWER[::-1], "Undecided: there is a lead, but the effect"),
+        (LOWER, [88.0, 88.2, 87.9, 88.4, 87.8], "No: AdaMomentum is also better"),
+        (LOWER, NEAR, "Probably yes"),
+        (LOWER, HIGHER, "Yes: Adam at the translated lr is even better"),
+        (HIGHER, NEAR, "There is no lead: Adam is better."),
+        (NEAR, NEAR, "Undecided: there is no significant lead"),
     ],
 )
 def test_whether_a_lead_is_one_of_the_lr(adam, translated, answer):
@@ -313,9 +317,9 @@ def test_whether_a_lead_is_one_of_the_lr(adam, translated, answer):
 @pytest.mark.parametrize(
     ("adam", "translated", "answer"),
     [
-        (LOWER, LOWER, "Not of lr alone: AdaMomentum is ahead of Adam with a tuned lr"),
-        (LOWER, NEAR, "Undecided: no lead"),
-        (NEAR, LOWER, "Undecided: no lead"),
+        (LOWER, LOWER, "Not lr alone: AdaMomentum is better than Adam with a tuned lr"),
+        (LOWER, NEAR, "Undecided: there is no significant lead"),
+        (NEAR, LOWER, "Undecided: there is no significant lead"),
         (LOWER, HIGHER, "There is no lead"),
         (HIGHER, LOWER, "There is no lead"),
     ],
@@ -331,12 +335,12 @@ def test_where_lr_is_tuned_a_lead_is_one_over_both(adam, translated, answer):
 @pytest.mark.parametrize(
     ("slower", "faster", "verdict"),
     [
-        (("sgdm", "a", "b"), (), "seen"),
-        (("sgdm", "a"), (), "seen in part"),
-        (("a", "b"), (), "seen in part"),
-        (("sgdm", "a", "b"), ("c",), "seen"),
-        (("sgdm", "a"), ("b", "c"), "not seen"),
-        (("a", "b", "c"), ("sgdm",), "not seen"),
+        (("sgdm", "a", "b"), (), "supported"),
+        (("sgdm", "a"), (), "partly supported"),
+        (("a", "b"), (), "partly supported"),
+        (("sgdm", "a", "b"), ("c",), "supported"),
+        (("sgdm", "a"), ("b", "c"), "contradicted"),
+        (("a", "b", "c"), ("sgdm",), "contradicted"),
         ((), (), "undecided"),
     ],
 )
@@ -356,4 +360,4 @@ def test_a_race_with_another_baseline_says_the_same():
 
 def test_why_two_cannot_be_compared():
     lost = race_of({"adamomentum": [90.0, 91.0], "adam": [80.0, None]})
-    assert "adam cannot be compared: runs were lost." in rules.better_than(lost, ("adam",)).found
+    assert "adam cannot be compared: some runs failed." in rules.better_than(lost, ("adam",)).found
