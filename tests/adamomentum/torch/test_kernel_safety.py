@@ -34,18 +34,27 @@ def stepped(options, *, start=(1.0, 2.0, 3.0), grad=(0.5, -1.0, 2.0), before=Non
 
 
 @pytest.mark.parametrize("seed", range(0, 400, 40))
-def test_random_steps_agree_with_the_single_backend(seed):
+def test_random_steps_agree_with_the_oracle(seed):
     assert [said for i in range(seed, seed + 40) if (said := fuzz.run(i))] == []
 
 
-def test_the_fuzzer_notices_a_wrong_number(monkeypatch):
+@pytest.mark.parametrize("what", ["param", "exp_avg", "exp_avg_momentum_sq", "step"])
+def test_the_fuzzer_notices_a_wrong_number(what, monkeypatch):
+    """An error of 2e-6, thirty roundings of float32, is enough; of a step, one too many."""
     run = _native.run
 
     def wrong(work, scalars):
         run(work, scalars)
         for param in work.params:
-            param.detach().mul_(1.01)
+            tensor = param.detach() if what == "param" else optimizer_of(param).state[param][what]
+            tensor.add_(1) if what == "step" else tensor.mul_(1 + 2e-6)
 
+    def optimizer_of(param):
+        return next(x for x in optimizers if param in x.state)
+
+    optimizers = []
+    step = AdaMomentum.step
+    monkeypatch.setattr(AdaMomentum, "step", lambda self: (optimizers.append(self), step(self))[1])
     monkeypatch.setattr("adamomentum.torch._native.run", wrong)
     assert any(fuzz.run(seed) for seed in range(20))
 
