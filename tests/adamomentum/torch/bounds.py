@@ -37,16 +37,19 @@ class State(NamedTuple):
 
 
 class Dtypes(NamedTuple):
-    """Of a parameter and of its moments, and whether they are rounded at random."""
+    """Of a parameter and of its three moments, and whether the parameter is rounded at random.
+
+    A moment is rounded at random if it is bfloat16.
+    """
 
     param: torch.dtype
-    state: torch.dtype
+    moments: tuple[torch.dtype, torch.dtype, torch.dtype]
     random_param: bool
 
     @property
     def wide(self) -> torch.dtype:
         """What a backend calculates in."""
-        return torch.float64 if torch.float64 in (self.param, self.state) else torch.float32
+        return torch.float64 if torch.float64 in (self.param, *self.moments[:2]) else torch.float32
 
 
 def expect(before: State, error: State, grad, group, scale: float, dtypes: Dtypes):
@@ -114,15 +117,12 @@ def _expect(before, error, grad, group, scale, dtypes):
     over = (partial > huge) | np.any([size > huge for size in sizes], axis=0)
 
     after = State(oracle.theta, m, v, oracle.v_max, t)
-    random_state = dtypes.state is torch.bfloat16
-    errors = [
-        _stored(after.theta, np.where(lost | over, np.inf, p_error), dtypes.param,
-                dtypes.random_param),
-        *(
-            _stored(x, np.where(over, np.inf, e), dtypes.state, random_state)
-            for x, e in ((m, m_error), (v, v_error), (oracle.v_max, v_max_error))
-        ),
-    ]  # fmt: skip
+    random = dtypes.random_param
+    errors = [_stored(after.theta, np.where(lost | over, np.inf, p_error), dtypes.param, random)]
+    for x, e, dtype in zip(
+        after[1:4], (m_error, v_error, v_max_error), dtypes.moments, strict=True
+    ):
+        errors.append(_stored(x, np.where(over, np.inf, e), dtype, dtype is torch.bfloat16))
     return after, State(*errors, 0.0)
 
 

@@ -222,8 +222,9 @@ def far_from_oracle(case, before):
                 continue
             state, error = before[i][0], State(0.0, 0.0, 0.0, 0.0, 0.0)
             entries = case.optimizer.state[param]
-            dtypes = Dtypes(param.dtype, entries[KEYS[0]].dtype, group["stochastic_rounding"]
-                            and param.dtype is torch.bfloat16)  # fmt: skip
+            kinds = [entries[key].dtype if key in entries else param.dtype for key in KEYS]
+            random = group["stochastic_rounding"] and param.dtype is torch.bfloat16
+            dtypes = Dtypes(param.dtype, tuple(kinds), random)
             for _ in range(times):
                 state, error = expect(state, error, before[i][1], group, scale, dtypes)
             t = torch.tensor(state.t, dtype=entries["step"].dtype)
