@@ -26,14 +26,17 @@ class Oracle:
         rectify=False,
         debias_momentum=False,
         maximize=False,
+        start=(0.0, 0.0, 0.0, 0),
     ):
+        """`start` is m, v, v_max and the number of steps so far, of a run that is continued."""
         self.theta = np.array(theta, dtype=np.float64)
         self.lr, self.betas, self.eps, self.decay = lr, betas, eps, weight_decay
         self.amsgrad, self.decoupled, self.maximize = amsgrad, decoupled_weight_decay, maximize
         self.nesterov, self.rectify, self.debias = nesterov, rectify, debias_momentum
-        self.t = 0
         self.gradients, self.squares = [], []
-        self.m = self.v = self.v_max = np.zeros_like(self.theta)
+        *moments, self.t = start
+        self.m, self.v, self.v_max = (np.zeros_like(self.theta) + x for x in moments)
+        self.m_start, self.v_start = self.m, self.v
 
     def step(self, gradient):
         self.t += 1
@@ -42,12 +45,15 @@ class Oracle:
         if not self.decoupled:
             g = g + self.decay * self.theta
         self.gradients.append(g)
-        ages = np.arange(t)[::-1].reshape(-1, *[1] * g.ndim)
+        n = len(self.gradients)
+        ages = np.arange(n)[::-1].reshape(-1, *[1] * g.ndim)
 
         self.m = (1 - b1) * np.sum(b1**ages * np.array(self.gradients), axis=0)
+        self.m = self.m + b1**n * self.m_start
         averaged = self.m / (1 - b1**t) if self.debias else self.m
         self.squares.append(np.square(averaged) + self.eps / (1 - b2))
         self.v = (1 - b2) * np.sum(b2**ages * np.array(self.squares), axis=0)
+        self.v = self.v + b2**n * self.v_start
         self.v_max = np.maximum(self.v_max, self.v)
 
         if self.nesterov:

@@ -88,3 +88,16 @@ def test_nothing_happens_without_gradient_and_eps():
     oracle = Oracle([10.0], eps=0.0)
     for _ in range(3):
         assert oracle.step([0.0])[0] == 10
+
+
+@pytest.mark.parametrize("options", [{}, {"amsgrad": True}, {"rectify": True}, {"nesterov": True}])
+def test_a_continued_run_takes_the_same_steps(options):
+    whole, first = (Oracle([10.0, -3.0], **COMMON, **options) for _ in range(2))
+    for t in range(4):
+        whole.step([2.0 - t, t])
+        first.step([2.0 - t, t])
+    start = (first.m, first.v, first.v_max, first.t)
+    rest = Oracle(first.theta, **COMMON, **options, start=start)
+    for t in range(4, 8):
+        np.testing.assert_allclose(rest.step([2.0 - t, t]), whole.step([2.0 - t, t]), rtol=1e-14)
+    np.testing.assert_allclose(rest.v, whole.v, rtol=1e-14)

@@ -1,10 +1,11 @@
-"""Random steps of the native kernel beside the single backend, ordinary ones and abuse.
+"""Random steps of the native kernel, ordinary ones and abuse, beside the float64 oracle.
 
     python -m tests.adamomentum.torch.fuzz --cases 1000 --seed 0
 
 Each case builds one optimizer twice from the same seed, with fused=None and with foreach=False,
-and takes the same steps with both. They must agree: the same numbers within the tolerance of the
-dtype, or the same exception with nothing changed. Where parameters share memory, the order of
+and takes the same steps with both. Every number of both must lie within the rounding errors of
+bounds.py around the oracle's step from the state before. Both must raise the same exception, with
+nothing changed, or have NaN in the same places. Where parameters share memory, the order of
 updates counts and backends may choose it: there the kernel is compared with itself, bit for bit.
 `make fuzz` runs this under sanitizers.
 """
@@ -16,19 +17,15 @@ import random
 import sys
 import warnings
 
+import numpy as np
 import torch
 
 from adamomentum import AdaMomentum
 from adamomentum.torch import _native
+from tests.adamomentum.torch.bounds import Dtypes, State, expect
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-# Half precision: the kernel rounds once, as the single backend does, but sums in another order.
-TOLERANCE = {
-    torch.float64: 1e-11,
-    torch.float32: 2e-4,
-    torch.bfloat16: 2e-2,
-    torch.float16: 4e-3,
-}
+KEYS = ("exp_avg", "exp_avg_momentum_sq", "max_exp_avg_momentum_sq")
 
 
 def values(rng, shape, dtype):
@@ -118,7 +115,6 @@ class Case:
         groups = [{"params": g} for g in (listed[:cut], second) if g]
         self.steps = rng.choice([1, 2, 5])
         self.options = options_of(rng)
-        self.limit = max(TOLERANCE[x] for x in (dtype, self.options["state_dtype"] or dtype))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.optimizer = AdaMomentum(groups, **self.options, **backend)
@@ -187,49 +183,116 @@ def numbers(case):
     return [x.resolve_neg().clone() for x in found]
 
 
-def disagreement(a, b, before, limit):
-    """How two lists of tensors differ, or nothing.
+def array(x):
+    return x.detach().resolve_neg().double().numpy().copy()
 
-    Errors are relative to the largest number of a tensor, before or after: sums cancel.
-    """
-    if len(a) != len(b):
-        return f"{len(a)} tensors against {len(b)}"
-    for i, (x, y) in enumerate(zip(a, b, strict=True)):
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return f"tensor {i}: {x.dtype} {tuple(x.shape)} against {y.dtype} {tuple(y.shape)}"
-        if not x.is_floating_point() or not x.numel():
+
+def snapshot(case):
+    """What the oracle needs of each parameter that has a gradient: its state and its gradient."""
+    found = {}
+    for i, param in enumerate(case.params):
+        if param.grad is None:
             continue
-        x, y = x.double(), y.double()
-        seen = [x, y] + ([before[i].double()] if i < len(before) and before[i].numel() else [])
-        scale = max(float(z.nan_to_num(0, 0, 0).abs().max()) for z in seen)
-        far = (x - y).abs() > limit * scale + 1e-30
-        wrong = (far & x.isfinite() & y.isfinite()) | (x.isnan() != y.isnan())
-        if bool(wrong.any()):
-            at = wrong.flatten().nonzero()[0].item()
-            return f"tensor {i}: {x.flatten()[at].item()} against {y.flatten()[at].item()}"
+        state = case.optimizer.state.get(param) or {}
+        theta = array(param)
+        moments = [state.get(key) for key in KEYS]
+        if not all(x is None or (torch.is_tensor(x) and x.shape == param.shape) for x in moments):
+            continue  # no step can be taken with it
+        m, v, v_max = (np.zeros_like(theta) if x is None else array(x) for x in moments)
+        step = state.get("step")
+        t = float(step) if torch.is_tensor(step) and step.numel() == 1 else 0.0
+        found[i] = State(theta, m, v, v_max, t), array(param.grad)
+    return found
+
+
+class Tally:
+    """How many numbers were held against the oracle, and how many no bound holds for."""
+
+    checked = unbounded = 0
+
+
+def far_from_oracle(case, before):
+    """Which number is further from the oracle's than rounding explains, or nothing."""
+    scale = getattr(case.optimizer, "grad_scale", None)
+    scale = 1.0 if scale is None else float(scale)
+    for group in case.optimizer.param_groups:
+        for i, param in enumerate(case.params):
+            times = sum(param is x for x in group["params"])
+            if not times or i not in before:
+                continue
+            state, error = before[i][0], State(0.0, 0.0, 0.0, 0.0, 0.0)
+            entries = case.optimizer.state[param]
+            kinds = [entries[key].dtype if key in entries else param.dtype for key in KEYS]
+            random = group["stochastic_rounding"] and param.dtype is torch.bfloat16
+            dtypes = Dtypes(param.dtype, tuple(kinds), random)
+            for _ in range(times):
+                state, error = expect(state, error, before[i][1], group, scale, dtypes)
+            t = torch.tensor(state.t, dtype=entries["step"].dtype)
+            if state.t < 2**24 and entries["step"] != t:
+                return f"step of parameter {i}: {float(entries['step'])}, not {state.t}"
+            inputs = [before[i][1], *before[i][0][:4]]
+            finite = np.all([np.isfinite(x) for x in inputs], axis=0) & (scale != 0)
+            names = ("param", *KEYS) if group["amsgrad"] else ("param", *KEYS[:2])
+            for name, value, limit in zip(names, state, error, strict=False):
+                got = array(param if name == "param" else entries[name])
+                bound = finite & np.isfinite(limit)
+                Tally.checked += int(bound.sum())
+                Tally.unbounded += int((~bound).sum())
+                with np.errstate(invalid="ignore"):
+                    wrong = bound & ~(np.abs(got - value) <= limit)
+                if wrong.any():
+                    at = tuple(np.argwhere(wrong)[0])
+                    return (
+                        f"{name} of parameter {i} at {at}: {got[at]!r}, the oracle has "
+                        f"{value[at]!r} +- {limit[at]:.2g}"
+                    )
     return ""
+
+
+def differ(a, b):
+    """Whether two lists of tensors have other bits, NaN being equal to NaN."""
+    return not all(
+        x.dtype == y.dtype and torch.equal(x.nan_to_num(0.5), y.nan_to_num(0.5))
+        and torch.equal(x.isnan(), y.isnan())
+        for x, y in zip(a, b, strict=True)
+    )  # fmt: skip
+
+
+def other_nans(a, b, inputs):
+    """Whether NaNs are in different places, of numbers that came from the same kinds."""
+    kinds = [[np.stack([np.isfinite(x) for x in (*state[:4], grad)]) for state, grad in
+              before.values()] for before in inputs]  # fmt: skip
+    if not all(np.array_equal(x, y) for x, y in zip(*kinds, strict=True)):
+        return False
+    return any(not torch.equal(x.isnan(), y.isnan()) for x, y in zip(a, b, strict=True))
 
 
 def run(seed):
     """One case: what is wrong, or nothing."""
     fused = Case(seed, {})
     single = Case(seed, {} if fused.aliased else {"foreach": False})
-    limit = 0 if fused.aliased else fused.limit
     for i in range(fused.steps):
         fused.prepare(), single.prepare()
-        before = numbers(fused)
+        before, inputs = numbers(fused), [snapshot(fused), snapshot(single)]
         errors = fused.step(), single.step()
         if fused.undefined:  # one tensor for two moments: no number is right, but nothing may break
             return ""
         if errors[0] is not errors[1]:
             return f"seed {seed}, step {i}: {errors[0]} against {errors[1]}"
+        after = numbers(fused), numbers(single)
         if errors[0]:
-            after = numbers(fused)
-            if len(before) == len(after) and disagreement(before, after, [], 0):
+            if len(before) != len(after[0]) or differ(before, after[0]):
                 return f"seed {seed}, step {i}: a partial step"
             return ""
-        if wrong := disagreement(numbers(fused), numbers(single), before, limit):
-            return f"seed {seed}, step {i}: {wrong}"
+        if fused.aliased:
+            if differ(*after):
+                return f"seed {seed}, step {i}: the kernel differs from itself"
+            continue
+        for name, case, began in zip(("fused", "single"), (fused, single), inputs, strict=True):
+            if wrong := far_from_oracle(case, began):
+                return f"seed {seed}, step {i}, {name}: {wrong}"
+        if other_nans(*after, inputs):
+            return f"seed {seed}, step {i}: NaN in other places than the single backend"
     return ""
 
 
@@ -241,7 +304,12 @@ def main():
     if reason := _native.unavailable(torch.device("cpu")):
         sys.exit(f"no native kernel: {reason}")
     failed = [said for seed in range(words.seed, words.seed + words.cases) if (said := run(seed))]
-    lines = [*failed[:20], f"{words.cases - len(failed)} passed, {len(failed)} failed"]
+    share = Tally.checked / max(1, Tally.checked + Tally.unbounded)
+    lines = [
+        *failed[:20],
+        f"{Tally.checked:,} numbers were held against the oracle ({share:.0%} of all)",
+        f"{words.cases - len(failed)} passed, {len(failed)} failed",
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
     sys.exit(bool(failed))
 
