@@ -138,8 +138,17 @@ class Contender:
         points = self.run_points(seeds)
         scores = {point: self.scores(point, seeds) for point in points}
         best = min(points, key=lambda point: mean(scores[point]))
-        reach = sum(found.reach for _, _, found in self.curves(seeds, floor))
-        return Standing(scores[self.tuned], scores[best], reach)
+        curves = self.curves(seeds, floor)
+        reach = sum(found.reach for _, _, found in curves)
+        bound = list(scores[best])
+        for _, line, found in curves:
+            if found.best is not None and found.bound:  # potentials add
+                lowest = scores[line[found.best]]
+                bound = [
+                    value + low - own
+                    for value, low, own in zip(bound, found.bound, lowest, strict=True)
+                ]
+        return Standing(scores[self.tuned], scores[best], reach, bound)
 
 
 class Referee:

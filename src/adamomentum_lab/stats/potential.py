@@ -42,6 +42,9 @@ class Potential:
     it."""
     weakest: Weakest | None
     """None if no point could lower the reach: there is nothing left to find."""
+    bound: tuple[float, ...] = ()
+    """By seed, the score that the points leave possible; empty if nothing bounds it. Its mean is
+    the mean of the best point less the reach, and its spread is the noise of that bound."""
     dropped: tuple[int, ...] = ()
     """Points that lie above the convex hull by more than their noise. They bound nothing."""
 
@@ -77,27 +80,37 @@ def potential(
     dropped = _above_hull(xs, scores, means, finite, floor)
     kept = [i for i in range(len(xs)) if i not in dropped]
     at = kept.index(best)
-    reaches: list[tuple[float, Weakest]] = []
+    reaches: list[tuple[float, Weakest, Weights]] = []
     if at == 0 and not ends_below:
-        reaches.append((math.inf, Weakest("below", 0, 0)))
+        reaches.append((math.inf, Weakest("below", 0, 0), {}))
     if at == len(kept) - 1 and not ends_above:
-        reaches.append((math.inf, Weakest("above", last, last)))
+        reaches.append((math.inf, Weakest("above", last, last), {}))
     for left in (at, at - 1):  # the upper gap first: of equals it is split first
         if 0 <= left < len(kept) - 1:
             a, b = kept[left], kept[left + 1]
-            lower = _lower_bound(xs, means, kept, left)
-            reaches.append((max(0.0, means[best] - lower), Weakest("gap", a, b)))
-    reach, weakest = max(reaches, key=lambda one: one[0], default=(0.0, None))
-    return Potential(best, reach, weakest if reach > 0 else None, tuple(sorted(dropped)))
+            lower, weights = _lower_bound(xs, means, kept, left)
+            reaches.append((max(0.0, means[best] - lower), Weakest("gap", a, b), weights))
+    reach, weakest, weights = max(reaches, key=lambda one: one[0], default=(0.0, None, {}))
+    weights = weights if reach > 0 else {best: 1.0}
+    bound = [
+        sum(weight * scores[i][seed] for i, weight in weights.items())
+        for seed in range(len(scores[best]) if weights else 0)
+    ]
+    left_to_find = weakest if reach > 0 else None
+    return Potential(best, reach, left_to_find, tuple(bound), tuple(sorted(dropped)))
+
+
+Weights = dict[int, float]
+"""By point: a weighted sum of scores."""
 
 
 def _lower_bound(
     xs: Sequence[float], means: Sequence[float], kept: Sequence[int], left: int
-) -> float:
+) -> tuple[float, Weights]:
     """The lowest that a convex curve through the points can lie inside a gap.
 
     It lies above the line through the two points left of the gap, and above the line through the
-    two points right of it.
+    two points right of it. Also the weights of the points in that lowest value.
     """
     start, end = xs[kept[left]], xs[kept[left + 1]]
     lines = []
@@ -106,21 +119,41 @@ def _lower_bound(
             continue
         a, b = kept[one], kept[two]
         if math.isfinite(means[a]) and math.isfinite(means[b]):
-            lines.append((xs[a], means[a], (means[b] - means[a]) / (xs[b] - xs[a])))
+            lines.append((a, b))
     if not lines:
-        return -math.inf
+        return -math.inf, {}
 
-    def at(x: float) -> float:
-        return max(y + slope * (x - x0) for x0, y, slope in lines)
+    def weights(line: tuple[int, int], x: float) -> Weights:
+        a, b = line
+        share = (x - xs[a]) / (xs[b] - xs[a])
+        return {a: 1 - share, b: share}
 
-    lowest = min(at(start), at(end))
+    def value(parts: Weights) -> float:
+        return sum(weight * means[i] for i, weight in parts.items())
+
+    def at(x: float) -> tuple[float, Weights]:
+        return max(((value(w), w) for w in (weights(line, x) for line in lines)), key=_first)
+
+    lowest = min(at(start), at(end), key=_first)
     if len(lines) == 2:
-        (x0, y0, slope0), (x1, y1, slope1) = lines
-        if slope0 != slope1:
-            crossing = (y1 - slope1 * x1 - y0 + slope0 * x0) / (slope0 - slope1)
-            if start < crossing < end:
-                lowest = min(lowest, at(crossing))
+        slopes = [(means[b] - means[a]) / (xs[b] - xs[a]) for a, b in lines]
+        if slopes[0] < 0 < slopes[1]:
+            zeros = [means[a] - slope * xs[a] for (a, _), slope in zip(lines, slopes, strict=True)]
+            crossing = (zeros[1] - zeros[0]) / (slopes[0] - slopes[1])
+            if start < crossing < end and at(crossing)[0] < lowest[0]:
+                # Where two lines cross, noise shifts the crossing too. To first order, the lines
+                # count in the proportion that makes their slopes cancel.
+                share = slopes[1] / (slopes[1] - slopes[0])
+                mixed: Weights = {}
+                for line, part in zip(lines, (share, 1 - share), strict=True):
+                    for i, weight in weights(line, crossing).items():
+                        mixed[i] = mixed.get(i, 0.0) + part * weight
+                lowest = value(mixed), mixed
     return lowest
+
+
+def _first(pair: tuple[float, Weights]) -> float:
+    return pair[0]
 
 
 def _above_hull(

@@ -35,6 +35,9 @@ class Standing:
     these."""
     reach: float
     """How much lower its score could still get at a setting that was not run."""
+    bound: Sequence[float] = ()
+    """By seed, the lowest score that is left possible, with the noise of that bound; empty if it is
+    that of the best setting."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,13 @@ def interval(a: Standing, b: Standing, level: float, resolution: float = 0.0) ->
     """The interval of A minus B at a level that was divided by the number of pairs."""
     high = bound(a.tuned, b.best, level, resolution)
     low = -bound(b.tuned, a.best, level, resolution)
-    return Interval(low - a.reach, high + b.reach, low, high)
+    # Lines through noisy points are noisy themselves, often more than the points.
+    widest_high, widest_low = high + b.reach, low - a.reach
+    if math.isfinite(b.reach) and b.bound:
+        widest_high = max(widest_high, bound(a.tuned, b.bound, level, resolution))
+    if math.isfinite(a.reach) and a.bound:
+        widest_low = min(widest_low, -bound(b.tuned, a.bound, level, resolution))
+    return Interval(widest_low, widest_high, low, high)
 
 
 def kind_of(found: Interval, margin: float | None = None) -> Kind:
