@@ -56,7 +56,7 @@ def timed(function, *arguments):
 def main(name: str = "digits_cnn", scale: str = "full", rounds: str = "40") -> None:
     torch.set_num_threads(1)
     workload = find_workload(name).load()(scale)
-    loop = Supervised(workload, AdaMomentum, SEED)
+    loop = Supervised(workload, lambda net: AdaMomentum(net.parameters()), SEED)
     loop._finish_epoch = lambda _: None
     split = loop.data.train
     model = workload.model()

@@ -1,11 +1,13 @@
 """How often the referee's verdicts are false, by problem and by number of trials.
 
-    python -m benchmarks.verdicts [--races 2000] [--trials 4,6,8,10,12] [--seeds 10] [--jobs 2]
+    python -m benchmarks.verdicts [--races 2000] [--trials 4,6,8,10,12] [--seeds 10]
+        [--contenders 1] [--rows 256] [--only NAME] [--jobs 1]
 
-Every problem is a pair of contenders whose truth is known: a curve of the score over the learning
-rate for each, and noise over seeds. A table of lr x seed is drawn once for each problem; races are
-replayed on it with seeds drawn from the table. A verdict is false if it names the wrong winner, a
-winner where both are equal at their best, or `equivalent` beyond the margin.
+A table of scores by setting and seed is drawn once for each problem of `verdict_problems.py`; races
+are replayed on it with seeds drawn from the table. A verdict is false if it names the wrong winner,
+a winner where both are equal at their best, or `equivalent` beyond the margin. With several
+contenders of the first kind beside the baseline a race is false if any verdict is. Several numbers
+of seeds are looks, taken in turn until decided.
 """
 
 from __future__ import annotations
@@ -16,234 +18,141 @@ import math
 import multiprocessing
 import random
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
+
+from benchmarks.verdict_problems import Problem, problems
 
 from adamomentum_lab.race.bracket import Axis, Point, SearchSpace, bracket
 from adamomentum_lab.race.referee import Conduct, Pair, Referee
+from adamomentum_lab.stats.verdicts import LEVEL, level_left
 
 DECAY = Axis("decay", 1e-5, first=(None, Fraction(0), Fraction(1), Fraction(-1)))
+HEAD = """\
+| problem | gap, sd | false, % | at most | decided, % | points | runs |
+|---|---|---|---|---|---|---|"""
 SEEDS = 256
-"""Rows of a table."""
-Curve = Callable[[float], float]
-"""Expected score at x = log10(lr); infinite where training diverges."""
+"""In a table."""
+ALLOWED = 0.07
+"""Of the one-sided 95 % bound of the rate of false verdicts in a cell."""
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Two contenders with a known truth. Scores are smaller-is-better."""
+@dataclass
+class Cell:
+    """Races of one problem with so many trials."""
 
-    name: str
-    a: Curve
-    b: Curve
-    decay: Curve | None = None
-    """What B gains at p = lr * weight_decay, as a function of log10(p), with -inf for 0; where it
-    is given, both search weight decay too."""
-    decays: str = "b"
-    """The contender that gains."""
-    starts: tuple[float, float] = (-3.0, -3.0)
-    sd: float = 0.1
-    """Of a score over seeds."""
-    shared: float = 0.0
-    """Correlation of a seed's noise between settings and contenders."""
-    tuning_sd: float | None = None
-    """Of the validation score; the same as `sd` if None."""
-    skew: bool = False
-    """Whether noise is log-normal instead of normal."""
-    collapse: float = 0.0
-    """Chance that a seed ends far off the others."""
-    resolution: float = 0.0
-    margin: float | None = None
-    assumed: bool = True
-    """Whether it meets what the referee assumes: a score that is convex in log lr around the best
-    point, and seeds that vary about normally. The error rates of others are only reported."""
+    trials: int
+    races: int
+    kinds: Counter[str] = field(default_factory=Counter)
+    """The verdicts on the first pair."""
+    winners: int = 0
+    """Races with a false winner."""
+    equals: int = 0
+    """Races with a false `equivalent`."""
+    points: float = 0.0
+    """Settings that were run on the final seeds, per race."""
+    runs: float = 0.0
+    """Runs of any kind, per race."""
 
-    @functools.cached_property
-    def truth(self) -> float:
-        """A minus B, each at its best learning rate."""
-        gained = 0.0 if self.decay is None else -lowest(lambda u: -self.decay(u))
-        gap = lowest(self.a) - lowest(self.b) + (gained if self.decays == "b" else -gained)
-        return gap if abs(gap) > 1e-6 else 0.0
+    @property
+    def decided(self) -> float:
+        """The share of races with a verdict."""
+        return 1 - self.kinds["undecided"] / self.races
 
-
-def lowest(curve: Curve) -> float:
-    """The minimum of a curve: on a grid, then by thirds around the best point of it."""
-    at = min((k / 256 for k in range(-9 * 256, 4 * 256)), key=curve)
-    low, high = at - 1 / 256, at + 1 / 256
-    for _ in range(80):
-        third = (high - low) / 3
-        if curve(low + third) <= curve(high - third):
-            high -= third
-        else:
-            low += third
-    return min(curve(at), curve(low))
-
-
-def bowl(best: float, at: float, width: float = 1.0, cliff: float = math.inf) -> Curve:
-    """A parabola in log lr; it diverges beyond the cliff."""
-    return lambda x: math.inf if x > cliff else best + ((x - at) / width) ** 2
-
-
-def vee(best: float, at: float, down: float, up: float) -> Curve:
-    """Two straight slopes: convex, and sharp at the optimum."""
-    return lambda x: best + (down * (at - x) if x < at else up * (x - at))
-
-
-def plateau(best: float, left: float, right: float, slope: float = 1.0) -> Curve:
-    """Flat between two learning rates."""
-    return lambda x: best + slope * (max(0.0, left - x) ** 2 + max(0.0, x - right) ** 2)
-
-
-def flat(best: float) -> Curve:
-    """No dependence on the learning rate."""
-    return lambda _: best
-
-
-def saturating(best: float, at: float, top: float) -> Curve:
-    """A bowl that flattens out at the score of an untrained network: not convex far away."""
-    return lambda x: best + (top - best) * (1 - math.exp(-(((x - at) / 1.2) ** 2)))
-
-
-def vanishing(scale: float) -> Curve:
-    """A loss that goes to 0 as the learning rate does."""
-    return lambda x: scale * 10.0 ** (2 * x)
-
-
-def gain(most: float, at: float = -4.3) -> Curve:
-    """What weight decay p takes off the score: most at p = 10^at, nothing at 0."""
-    return lambda u: (
-        most * max(-3.0, 1 - (1 - 10.0 ** (u - at)) ** 2)
-        if u < at + 0.3
-        else (most * (1 - (1 - 10.0**0.3) ** 2 - 2 * (u - at - 0.3)))
-    )
-
-
-def two_valleys(best: float, near: float, far: float, rise: float) -> Curve:
-    """A shallow valley beside a deep one."""
-    return lambda x: min(best + (x - far) ** 2, best + rise + 2 * (x - near) ** 2)
-
-
-def problems() -> list[Problem]:
-    """The suite."""
-    made = [
-        Problem("a clear winner", bowl(1.0, -3), bowl(1.3, -3)),
-        Problem("a winner by 2 sd", bowl(1.0, -3.1), bowl(1.2, -2.8)),
-        Problem("a tie, the same curve", bowl(1.0, -3), bowl(1.0, -3)),
-        Problem("a tie, shifted by 0.64 decades", bowl(1.0, -3), bowl(1.0, -2.36)),
-        Problem("a tie, between the first points", bowl(1.0, -3), bowl(1.0, -2.6, 0.5)),
-        Problem("a tie, B's optimum 3 decades away", bowl(1.0, -3), bowl(1.0, 0.1)),
-        Problem("a tie, B's optimum 4 decades below", bowl(1.0, -3), bowl(1.0, -7.05)),
-        Problem("a tie, little noise, narrow", bowl(1.0, -3, 0.4), bowl(1.0, -2.9, 0.4), sd=0.003),
-        Problem("a tie, sharp vee", vee(1.0, -3, 0.5, 0.5), vee(1.0, -2.87, 0.5, 2.0), sd=0.01),
-        Problem("a tie, cliff beside B's optimum", bowl(1.0, -3), bowl(1.0, -2.7, 1, -2.62)),
-        Problem("a winner with a cliff", bowl(1.0, -2.8, 1, -2.7), bowl(1.25, -3), sd=0.1),
-        Problem("a tie on plateaus", plateau(1.0, -4, -2.5), plateau(1.0, -3, -1)),
-        Problem("a winner on plateaus", plateau(1.0, -4, -2.5), plateau(1.25, -3, -1)),
-        Problem("a tie, no dependence on lr", flat(1.0), flat(1.0)),
-        Problem("a winner, no dependence on lr", flat(1.0), flat(1.25)),
-        Problem(
-            "short runs: larger is better up to a cliff",
-            lambda x: math.inf if x > -1.3 else 2 - 0.5 * (x + 6),
-            lambda x: math.inf if x > -1.1 else 2 - 0.5 * (x + 6) + 0.1,
-            sd=0.05,
-        ),
-        Problem("a tie, heavy noise", bowl(1.0, -3), bowl(1.0, -2.5), sd=0.6),
-        Problem("a winner, heavy noise", bowl(1.0, -3), bowl(2.2, -2.5), sd=0.6),
-        Problem("a tie, noisy tuning", bowl(1.0, -3), bowl(1.0, -2.5), sd=0.03, tuning_sd=0.5),
-        Problem("a winner, noisy tuning", bowl(1.0, -3), bowl(1.2, -2.5), sd=0.05, tuning_sd=0.3),
-        Problem("a tie, not convex far away", saturating(1, -3, 2.3), saturating(1, -1.2, 2.3)),
-        Problem("a tie, seeds shared", bowl(1.0, -3), bowl(1.0, -2.7), sd=0.2, shared=0.9),
-        Problem("a winner, seeds shared", bowl(1.0, -3), bowl(1.15, -2.7), sd=0.2, shared=0.9),
-        Problem("a tie within the margin", bowl(1.0, -3), bowl(1.02, -2.7), sd=0.1, margin=0.3),
-        Problem("beyond the margin", bowl(1.0, -3), bowl(1.31, -2.7), sd=0.1, margin=0.3),
-        Problem("loss vanishes with lr", vanishing(1.0), vanishing(30.0), sd=0.0, resolution=1e-6),
-        Problem("skewed noise, a tie", bowl(1.0, -3), bowl(1.0, -2.6), skew=True, assumed=False),
-        Problem(
-            "collapsing seeds, a tie", bowl(1.0, -3), bowl(1.0, -2.6), collapse=0.05, assumed=False
-        ),
-        Problem("a tie, B's optimum at wd > 0", bowl(1.0, -3), bowl(1.4, -2.6), decay=gain(0.4)),
-        Problem("a winner, B's optimum at wd > 0", bowl(1.0, -3), bowl(1.7, -2.6), decay=gain(0.4)),
-        Problem("two valleys, a tie", bowl(1.0, -3), two_valleys(1.0, -3, -1, 0.15), assumed=False),
-    ]
-    return [*made, *(mirror(problem) for problem in made if problem.truth)]
-
-
-def mirror(problem: Problem) -> Problem:
-    """The same with the contenders exchanged: the baseline may be the better one too."""
-    starts = problem.starts[::-1]
-    name, decays = f"{problem.name}, mirrored", "a" if problem.decays == "b" else "b"
-    return replace(problem, name=name, a=problem.b, b=problem.a, starts=starts, decays=decays)
+    @property
+    def bound(self) -> float:
+        """The upper 95 % bound of the larger rate of false verdicts."""
+        return upper_bound(max(self.winners, self.equals), self.races)
 
 
 class Table:
-    """Noise by contender, position and seed, drawn once for each problem."""
+    """The scores of every contender at every point by seed, drawn once for each problem."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self._rows: dict[tuple[str, Point], list[float]] = {}
+    def __init__(self, problem: Problem, seeds: int) -> None:
+        self.problem, self.seeds = problem, seeds
+        self._rows: dict[tuple[str, Point, bool], list[float]] = {}
         source = random.Random(f"{problem.name} shared")
-        self._shared = [source.gauss(0, 1) for _ in range(SEEDS)]
+        self._shared = [source.gauss(0, 1) for _ in range(seeds)]
+        self._shifts = [problem.shift * source.gauss(0, 1) for _ in range(seeds)]
 
-    def noise(self, contender: str, position: Point) -> list[float]:
-        """Of every seed, in standard deviations."""
-        key = contender, position
+    def scores(self, contender: str, point: Point, tuning: bool) -> list[float]:
+        """Of every seed."""
+        key = contender, point, tuning
         if key not in self._rows:
-            problem, source = self.problem, random.Random(f"{self.problem.name} {key}")
-            row = []
-            for shared in self._shared:
-                own = source.gauss(0, 1)
-                z = math.sqrt(problem.shared) * shared + math.sqrt(1 - problem.shared) * own
-                if problem.skew:
-                    z = (math.exp(0.8 * z) - math.exp(0.32)) / 1.3
-                if source.random() < problem.collapse:
-                    z += 15
-                row.append(z)
-            self._rows[key] = row
+            self._rows[key] = self._draw(*key)
         return self._rows[key]
 
-    def score(self, contender: str, point: Point, row: int, tuning: bool) -> float:
-        """One run."""
+    def _draw(self, contender: str, point: Point, tuning: bool) -> list[float]:
         problem = self.problem
-        curve, start = (
-            (problem.a, problem.starts[0]) if contender == "a" else (problem.b, problem.starts[1])
-        )
-        expected = curve(start + float(point[0] or 0))
-        if problem.decay is not None and contender == problem.decays:
-            expected -= problem.decay(-math.inf if point[1] is None else -5 + float(point[1]))
-        if not math.isfinite(expected) or expected > 1e6:
-            return math.inf
+        curve = problem.b if contender == "b" else problem.a
+        start = problem.starts[contender == "b"]
+        x, gained = start + float(point[0] or 0), 0.0
+        name = f"{x:.9f} {point[1:]}" if problem.same else f"{contender} {point}"
+        source = random.Random(f"{problem.name} {name}")
+        if problem.decay is not None and contender[0] in problem.decays:
+            strength = -math.inf if point[1] is None else -5 + float(point[1])
+            gained = problem.decay(strength + problem.tilt * (x + 2.2))
         sd = problem.sd if not tuning or problem.tuning_sd is None else problem.tuning_sd
-        return expected + sd * self.noise(contender, point)[row]
+        sd *= 10.0 ** (problem.growth * (x + 3))
+        risk = problem.risk(x) if problem.risk is not None else 0.0
+        noise = []
+        for shared in self._shared:
+            z = math.sqrt(problem.shared) * shared
+            z += math.sqrt(1 - problem.shared) * source.gauss(0, 1)
+            if problem.skew:
+                z = (math.exp(0.8 * z) - math.exp(0.32)) / 1.3
+            if source.random() < problem.collapse:
+                z += 15
+            noise.append(z)
+        # The truth is that of the table: what is equal is so on its seeds, too.
+        middle = sum(noise) / len(noise)
+        row = []
+        for z, shift in zip(noise, self._shifts, strict=True):
+            expected = curve(x - shift) - gained
+            lost = source.random() < risk or not expected < 1e6
+            score = math.inf if lost else expected + sd * (z - middle)
+            if problem.rounded and not lost:
+                score = round(score / problem.resolution) * problem.resolution
+            row.append(score)
+        return row
 
 
-def replay(table: Table, conduct: Conduct, draw: random.Random) -> tuple[str, Referee]:
-    """One race; the verdict on A."""
+def looks(seeds: list[int]) -> dict[int, float]:
+    """What each look spends: all of the level, if there is only one."""
+    if len(seeds) == 1:
+        return {seeds[0]: LEVEL}
+    levels: dict[int, float] = {}
+    for count in seeds:
+        levels[count] = level_left(count, sum(levels.values()))
+    return levels
+
+
+def replay(table: Table, conduct: Conduct, draw: random.Random) -> Referee:
+    """One race."""
     problem = table.problem
     searched = () if problem.decay is None else (DECAY,)
+    names = dict.fromkeys(name for pair in conduct.pairs for name in (pair.a, pair.b))
     spaces = {
-        name: SearchSpace({}, (Axis("lr", 10.0**start), *searched))
-        for name, start in zip("ab", problem.starts, strict=True)
+        name: SearchSpace({}, (Axis("lr", 10.0 ** problem.starts[name == "b"]), *searched))
+        for name in names
     }
     referee = Referee(spaces, conduct, {name: bracket(own) for name, own in spaces.items()})
     referee.resolution = problem.resolution
-    rows = draw.sample(range(SEEDS), 1 + max(conduct.seeds))
-    tasks = referee.begin()
+    rows = draw.sample(range(table.seeds), 1 + max(conduct.seeds))
+    tasks, last = referee.begin(), None
     while tasks:
         task = tasks.pop()
-        score = table.score(task.contender, task.point, rows[task.seed], task.stage == "tuning")
+        if last is None or task.point is not last.point or task.stage != last.stage:
+            scores = table.scores(task.contender, task.point, task.stage == "tuning")
+            last = task
+        score = scores[rows[task.seed]]
         tasks += referee.tell(task, (score, 0.0 if math.isfinite(score) else math.inf))
-    return referee.kind(Pair("a", "b")), referee
+    return referee
 
 
-def is_false(problem: Problem, kind: str) -> bool:
-    """Whether the truth contradicts a verdict."""
-    truth = problem.truth
-    if kind == "better":
-        return truth >= 0
-    if kind == "worse":
-        return truth <= 0
-    return kind == "equivalent" and abs(truth) > (problem.margin or 0)
+def is_false_winner(truth: float, kind: str) -> bool:
+    """Whether the truth contradicts a winner."""
+    return truth >= 0 if kind == "better" else truth <= 0 if kind == "worse" else False
 
 
 def upper_bound(k: int, n: int) -> float:
@@ -262,53 +171,95 @@ def upper_bound(k: int, n: int) -> float:
     return high
 
 
-def simulate(cell: tuple[int, int, int, int]) -> tuple[int, int, Counter[str], int, float, float]:
-    """All races of one problem with so many trials and seeds."""
-    index, trials, seeds, races = cell
-    problem = problems()[index]
-    table, draw = Table(problem), random.Random(f"{index} {trials} {seeds}")
-    trials = trials if problem.decay is None else 2 * trials
-    conduct = Conduct(trials, {seeds: 0.05}, (Pair("a", "b"),), margin=problem.margin)
-    kinds: Counter[str] = Counter()
-    false, points, runs = 0, 0.0, 0.0
-    for _ in range(races):
-        kind, referee = replay(table, conduct, draw)
-        kinds[kind] += 1
-        false += is_false(problem, kind)
-        own = referee.contenders.values()
-        points += sum(len(one.asked) for one in own) / races
-        runs += sum(len(one.trials) + sum(map(len, one.finals.values())) for one in own) / races
-    return index, cell[1], kinds, false, points, runs
+def simulate(
+    problem: Problem,
+    trials: list[int],
+    seeds: list[int],
+    races: int,
+    contenders: int = 1,
+    rows: int = SEEDS,
+) -> list[Cell]:
+    """Races of one problem with each of these numbers of trials."""
+    table, truth = Table(problem, rows), problem.truth
+    pairs = tuple(Pair(f"a{i or ''}", "b") for i in range(contenders))
+    cells = []
+    for count in trials:
+        draw, cell = random.Random(f"{problem.name} {count} {seeds}"), Cell(count, races)
+        budget = count if problem.decay is None else 2 * count
+        conduct = Conduct(budget, looks(seeds), pairs, margin=problem.margin)
+        for _ in range(races):
+            referee = replay(table, conduct, draw)
+            kinds = [referee.kind(pair) for pair in pairs]
+            cell.kinds[kinds[0]] += 1
+            cell.winners += any(is_false_winner(truth, kind) for kind in kinds)
+            cell.equals += "equivalent" in kinds and abs(truth) > (problem.margin or 0)
+            own = referee.contenders.values()
+            cell.points += sum(len(one.finals) for one in own) / races
+            final = sum(len(by_seed) for one in own for by_seed in one.finals.values())
+            cell.runs += (sum(len(one.trials) for one in own) + final) / races
+        cells.append(cell)
+    return cells
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--races", type=int, default=2000)
     parser.add_argument("--trials", default="4,6,8,10,12")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", default="10")
+    parser.add_argument("--contenders", type=int, default=1)
+    parser.add_argument("--rows", type=int, default=SEEDS, help="seeds in a table")
+    parser.add_argument("--only", default="", help="problems whose names begin so")
+    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    suite = problems()
+    suite = [one for one in problems() if one.name.startswith(options.only)]
     trials = [int(part) for part in options.trials.split(",")]
-    cells = [(i, t, options.seeds, options.races) for i in range(len(suite)) for t in trials]
+    seeds = [int(part) for part in options.seeds.split(",")]
+    work = functools.partial(
+        _simulate, options.only, trials, seeds, options.races, options.contenders, options.rows
+    )
     worst, power = 0.0, []
+    print(HEAD)
     with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        for index, count, kinds, false, points, runs in pool.imap(simulate, cells):
-            problem = suite[index]
-            bound = upper_bound(false, options.races)
-            worst = max(worst, bound) if problem.assumed else worst
-            decided = 1 - kinds["undecided"] / options.races
-            gap = abs(problem.truth) / problem.sd if problem.sd else math.inf
-            if gap >= 1.99 and count >= 10:
-                power.append(decided)
-            print(
-                f"{problem.name:48} T={count:2}  false {false / options.races:6.2%} "
-                f"(at most {bound:5.2%})  decided {decided:6.1%}  gap {gap:5.1f} sd  "
-                f"points {points:4.1f}  runs {runs:5.1f}"
-            )
-    print(
-        f"worst bound {worst:.2%}; decided where the gap is 2 sd or more: "
-        f"{sum(power) / max(1, len(power)):.1%}"
+        for problem, cells in zip(suite, pool.imap(work, range(len(suite))), strict=True):
+            if problem.assumed:
+                worst = max(worst, *(cell.bound for cell in cells))
+                if problem.gap >= 1.99:
+                    power += [cell.decided for cell in cells if cell.trials >= 10]
+            print(row(problem, cells), flush=True)
+    print(f"\nColumns by T = {options.trials}. * breaks an assumption; not counted below.")
+    print(f"Worst upper 95 % bound: {worst:.2%}. {'Too many.' if worst > ALLOWED else ''}")
+    if power:
+        print(f"Decided where the gap is 2 sd or more, T >= 10: {sum(power) / len(power):.1%}.")
+
+
+def _simulate(
+    only: str,
+    trials: list[int],
+    seeds: list[int],
+    races: int,
+    contenders: int,
+    rows: int,
+    index: int,
+) -> list[Cell]:
+    """Problems hold functions, which cannot be sent to another process."""
+    suite = [one for one in problems() if one.name.startswith(only)]
+    return simulate(suite[index], trials, seeds, races, contenders, rows)
+
+
+def row(problem: Problem, cells: list[Cell]) -> str:
+    """Of the table: rates by the number of trials."""
+    false = " ".join(f"{100 * cell.winners / cell.races:.1f}" for cell in cells)
+    if problem.margin is not None:
+        equal = " ".join(f"{100 * cell.equals / cell.races:.1f}" for cell in cells)
+        false += f"; equivalent {equal}"
+    bound = 100 * max(cell.bound for cell in cells)
+    decided = " ".join(f"{100 * cell.decided:.0f}" for cell in cells)
+    points = sum(cell.points for cell in cells) / len(cells)
+    runs = sum(cell.runs for cell in cells) / len(cells)
+    name = problem.name if problem.assumed else f"{problem.name} *"
+    return (
+        f"| {name} | {problem.gap:.1f} | {false} | {bound:.1f} | {decided} "
+        f"| {points:.1f} | {runs:.0f} |"
     )
 
 

@@ -41,7 +41,7 @@ def test_library_imports_only_its_host(path):
 
 
 @pytest.mark.parametrize("name", ["loop", "supervised", "adversarial"])
-def test_the_loop_knows_no_workload_by_name(name):
+def test_the_loop_names_no_workload(name):
     text = (SRC / "adamomentum_lab" / "training" / f"{name}.py").read_text()
     assert not re.search("digits|cifar|ptb|iwslt|multi30k", text)
 

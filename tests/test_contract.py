@@ -30,6 +30,22 @@ OPTIONS = {
 }
 
 
+# What kept implementations do otherwise, and why. A check that they pass one day says so.
+EXCEPTIONS = {
+    ("contender-adafactor", "odd_shapes_are_fine"): "torch divides by the size of an empty one",
+    (
+        "contender-adafactor",
+        "only_the_faulty_element_becomes_nan",
+    ): "its step has the size of the whole parameter",
+    (
+        "contender-schedule-free",
+        "a_parameter_without_gradient_is_left_alone",
+    ): "its average counts the steps of the group",
+}
+OF_REALS = ("adafactor", "muon", "schedule-free")
+UNCHECKED = ("contender-muon", "contender-schedule-free")  # their classes do not check betas
+
+
 def contender(name):
     """A contender as it is raced, at the lr of the checks."""
     found = contenders.get(name)
@@ -38,8 +54,10 @@ def contender(name):
         f"contender-{name}",
         found.optimizer,
         options,
+        takes_complex=name not in OF_REALS,
         starts_at_zero=not any(getattr(found.optimizer, "START", {}).values()),
         has_momentum=bool({"betas", "momentum"} & found.settings.keys()),
+        elementwise=getattr(found.optimizer, "ELEMENTWISE", True),
     )
 
 
@@ -79,12 +97,18 @@ def is_regular_contender(case):
     ],
 )
 def test_contract(case, check):
+    if (case.name, check.__name__) in EXCEPTIONS:
+        with pytest.raises((AssertionError, ArithmeticError)):
+            check(case)
+        return
     check(case)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_bad_input_is_refused_as_torch_refuses_it(case):
+    if case.name in UNCHECKED:
+        pytest.skip("the kept implementation checks its input in other words, or not")
     from torch.testing._internal import common_optimizers
 
     for error in getattr(common_optimizers, error_inputs(case))("cpu", torch.float32):

@@ -12,7 +12,7 @@ import pytest
 
 from adamomentum.torch import migrate, optimizer, settings
 from adamomentum_lab.race.result import Result
-from adamomentum_lab.report.sentences import of_comparison
+from adamomentum_lab.report.verdicts import sentence
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -88,13 +88,13 @@ def test_the_example_on_the_page_is_the_file():
 
 
 def test_the_sentences_shown_are_those_of_the_record():
-    page = (ROOT / "docs" / "guide" / "racing.md").read_text()
+    page = (ROOT / "docs" / "guide" / "verdicts.md").read_text()
     quoted = re.findall(r"(?:^> .*\n)+", page, re.MULTILINE)
     shown = [" ".join(line[2:] for line in quote.splitlines()) for quote in quoted]
     record = ROOT / "results" / "races" / "digits_mlp-mini-fair" / "race.json"
-    compared = [row.comparison for row in Result.read(record).rows if row.comparison]
+    verdicts = Result.read(record).verdicts
     assert len(shown) == 2
-    assert set(shown) <= {of_comparison(one, "test accuracy") for one in compared}
+    assert set(shown) <= {sentence(verdict, "test accuracy") for verdict in verdicts}
 
 
 @pytest.mark.parametrize("module", [migrate, optimizer, settings], ids=lambda m: m.__name__)

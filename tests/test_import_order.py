@@ -14,11 +14,11 @@ adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomen
 adamomentum_lab.source
 adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
-adamomentum_lab.identity adamomentum_lab.catalog
+adamomentum_lab.identity adamomentum_lab.inputs adamomentum_lab.catalog
 adamomentum_lab.contender
 adamomentum_lab.contenders
 adamomentum_lab
-adamomentum_lab.digits adamomentum_lab.problems
+adamomentum_lab.digits adamomentum_lab.mnist1d adamomentum_lab.problems
 adamomentum_lab.contract
 adamomentum_lab.training
 adamomentum_lab.engine

@@ -15,7 +15,6 @@ from pathlib import Path
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.race.judge import Row
 from adamomentum_lab.race.result import Result
-from adamomentum_lab.stats.comparisons import LEVEL, Comparison
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims import rules
@@ -35,6 +34,7 @@ PICTURED = "cifar10_resnet34-mini-fair"
 # The problems and the optimizers of the comparison. Not every optimizer was raced on every problem.
 PROBLEMS = (*CIFAR, *PTB, "multi30k_transformer", *GANS, "digits_cnn", "digits_mlp")
 COLUMNS = ("adamomentum", "adam", "adam-translated", "adamw", "adabelief", "sgdm")
+ANSWER = ("adamomentum", "adam", "adamw")
 
 NAMES = {
     "DenseNet-121": "DenseNet-121 (growth 12)",
@@ -43,10 +43,12 @@ NAMES = {
     "1,000 x 64": "1,000 tensors of 64",
 }
 ADAM, OURS, PLAIN, BFLOAT16 = keep.STEPS
+COSTS = {OURS: OURS, "bfloat16 moments": BFLOAT16, "Adam(fused=True)": ADAM, "plain loop": PLAIN}
+COST_MODELS = ("ResNet-34", "LSTM, 3 layers", "Transformer", "1,000 x 64")
 
 
 def comparison(races: Sequence[Result], page: str) -> str:
-    """Return the table of scores and significant differences, with links to `page`."""
+    """Return the table of scores and verdicts, with links to `page`."""
     rows = []
     for name in PROBLEMS:
         race = bearing(races, name)
@@ -58,7 +60,7 @@ def comparison(races: Sequence[Result], page: str) -> str:
         what = f"[{name}]({page}), {problem.metric} {arrow}, {seeds}"
         cells = [_score(scores[one]) if one in scores else "" for one in COLUMNS]
         rows.append([what, *cells, _verdicts(race)])
-    heads = ["test score ± 95 % interval", *COLUMNS, "significant differences of adamomentum"]
+    heads = ["test score ± 95 % interval", *COLUMNS, "verdicts on adamomentum"]
     return _table(heads, rows, words=1)
 
 
@@ -70,39 +72,22 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: int = 0) 
     return "\n".join(lines) + "\n"
 
 
-def in_short(races: Sequence[Result]) -> str:
-    """List, for each other optimizer, where AdaMomentum was better, worse or not comparable."""
-    found = {name: rules.beside_ours(race) for name in PROBLEMS if (race := bearing(races, name))}
-    text = ""
-    for other in COLUMNS[1:]:
-        verdicts = {
-            f"`{name}`": c.verdict
-            for name, comparisons in found.items()
-            for c in comparisons
-            if c.other == other
-        }
-        better, worse, lost = (
-            join_words([name for name, verdict in verdicts.items() if verdict == wanted])
-            for wanted in ("worse", "better", "not comparable")
-        )
-        text += (
-            f"- compared with `{other}` ({count_noun(len(verdicts), 'problem')}): better on "
-            f"{better or 'none'}, worse on {worse or 'none'}"
-            f"{f', not comparable on {lost}' if lost else ''}\n"
-        )
-    return text
-
-
-def protocols(races: Sequence[Result]) -> str:
-    """List the significant differences with the authors' settings, and in the fair race."""
-    return "".join(
-        f"- `{name}`, significant differences: `as-run` {_verdicts(race)}. "
-        f"`fair` {_verdicts(fair)}\n"
-        for name in PROBLEMS
-        if (fair := bearing(races, name))
-        for race in races
-        if keep.race_name(race.race) == f"{name}-{fair.race.scale}-as-run"
-    )
+def answer(races: Sequence[Result], page: str) -> str:
+    """Return the table that answers whether AdaMomentum is better than Adam, for README."""
+    rows = []
+    for name in PROBLEMS:
+        race = bearing(races, name)
+        if race is None:
+            continue
+        problem, scores = race.workload, {row.optimizer: row for row in race.rows}
+        arrow = "↑" if problem.larger_is_better else "↓"
+        cells = [_score(scores[one]) if one in scores else "" for one in ANSWER]
+        first = [row for row in race.rows if row.rank == 1]
+        best = f"{join_words([row.optimizer for row in first])}, {_score(first[0])}"
+        kinds = [one.kind for one in rules.beside_ours(race) if one.b == "adam"]
+        rows.append([f"[{name}]({page}), {problem.metric} {arrow}", *cells, best, *kinds])
+    heads = ["test score ± 95 % interval", *ANSWER, "best mean", "adamomentum against adam"]
+    return _table(heads, rows, words=2)
 
 
 def _score(row: Row) -> str:
@@ -112,27 +97,21 @@ def _score(row: Row) -> str:
 
 
 def _verdicts(race: Result) -> str:
-    """List the optimizers that differ significantly from AdaMomentum, and its rank."""
+    """List what is decided about AdaMomentum beside the others, and its rank."""
     ours, found = race.row(rules.OURS), rules.beside_ours(race)
     assert ours is not None
-    worse, better, same, lost = (
-        join_words([_name(c) for c in found if c.verdict == verdict])
-        for verdict in ("worse", "better", "no difference detected", "not comparable")
+    better, worse, equal, lost = (
+        join_words([one.b for one in found if one.kind == kind])
+        for kind in ("better", "worse", "equivalent", "not comparable")
     )
-    parts = [f"better than {worse}"] if worse else []
-    parts += [f"worse than {better}"] if better else []
-    if same and not parts:
-        parts.append(f"none{f' from {same}' if lost else ''}")
+    parts = [f"better than {better}"] if better else []
+    parts += [f"worse than {worse}"] if worse else []
+    parts += [f"equivalent to {equal}"] if equal else []
+    if not parts and any(one.kind == "undecided" for one in found):
+        parts.append("undecided")
     if lost:
         parts.append(f"not comparable with {lost}")
     return "; ".join([*parts, f"rank {ours.rank} of {len(race.rows)}"])
-
-
-def _name(c: Comparison) -> str:
-    """Return the name, with a remark if the permutation test does not confirm the t-test."""
-    found = c.verdict in ("better", "worse")
-    doubted = found and c.permutation_holm is not None and c.permutation_holm > LEVEL
-    return f"{c.other} (not confirmed by permutation)" if doubted else c.other
 
 
 def speed(records: Sequence[Record]) -> str:
@@ -149,6 +128,21 @@ def speed(records: Sequence[Record]) -> str:
         rows.append([name, str(its["tensors"]), f"{ms:.3g} ms", *ratios])
     heads = ["parameters", "tensors", OURS, f"Adam(fused=True) / {OURS}", f"plain loop / {OURS}"]
     return _table(heads, rows)
+
+
+def costs(records: Sequence[Record]) -> str:
+    """Return the table of median step times and state sizes, for README."""
+    _machine(records)
+    rows = []
+    for model in (name for name in COST_MODELS if name in records[0]["models"]):
+        steps = [record["models"][model]["steps"] for record in records]
+        times = [statistics.median(one[way]["seconds"] for one in steps) for way in COSTS.values()]
+        rows.append(
+            [f"step, {NAMES.get(model, model)}", *(f"{1e3 * time:.3g} ms" for time in times)]
+        )
+    one = records[0]["models"]["one of 64 Mi"]["steps"]
+    state = [f"{one[way]['state_bytes_per_parameter']:g} B" for way in COSTS.values()]
+    return _table(["", *COSTS], [*rows, ["state per parameter", *state]]).replace("|  |", "| |", 1)
 
 
 def moments(records: Sequence[Record]) -> str:
@@ -223,13 +217,11 @@ def landscape(record: Record) -> str:
 def blocks(records: Records) -> dict[str, str]:
     """Every block by its name."""
     made = {
-        "comparison": comparison(records.races, "docs/results.md"),
-        "comparison on the site": comparison(records.races, "results.md"),
-        "in short": in_short(records.races),
-        "protocols": protocols(records.races),
+        "answer": answer(records.races, "docs/results.md"),
+        "comparison": comparison(records.races, "results.md"),
     }
     if speeds := list(records.speed.values()):
-        made |= {"speed": speed(speeds), "moments": moments(speeds)}
+        made |= {"costs": costs(speeds), "speed": speed(speeds), "moments": moments(speeds)}
         made["measured on"] = machine_sentence(speeds)
     for file in sorted((ROOT / "results").glob("engine/*.md")):
         made[f"engine {file.stem}"] = file.read_text(encoding="utf-8")

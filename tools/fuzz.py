@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -59,6 +60,8 @@ def fuzz(folder: Path, libraries: str, seed: int, cases: int, threads: int) -> b
     }
     words = ["-m", "tests.adamomentum.torch.fuzz", "--cases", str(cases), "--seed", str(seed)]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, check=False)
+    if done.returncode < 0:  # without a word about any case
+        print(f"killed by {signal.Signals(-done.returncode).name}; no verdict", flush=True)
     return done.returncode == 0
 
 
@@ -69,11 +72,12 @@ def main() -> None:
     parser.add_argument("--compilers", default="gcc,gcc-11,clang")
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     words = parser.parse_args()
-    good = True
-    for compiler in words.compilers.split(","):
-        if not shutil.which(compiler):
-            print(f"{compiler}: not installed, left out")
-            continue
+    compilers = words.compilers.split(",")
+    there = [compiler for compiler in compilers if shutil.which(compiler)]
+    if missing := [compiler for compiler in compilers if compiler not in there]:
+        print(f"not installed, left out: {', '.join(missing)}")
+    good = bool(there)
+    for compiler in there:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "src"
             libraries = build(compiler, package)

@@ -23,6 +23,9 @@ from typing import Any, NamedTuple
 # 2 / d - 1 + 2 / log(1 - d) = d / 6 + d^2 / 12 + ...: twice Gregory's coefficients.
 GREGORY = (1 / 6, 1 / 12, 19 / 360, 3 / 80, 863 / 30240, 275 / 12096, 33953 / 1814400)
 
+TINY = 2.0**-126
+"""The smallest normal number of float32. Hardware may replace smaller ones by 0."""
+
 
 class Scalars(NamedTuple):
     """The scalars of one step: Python floats, or arrays if the step number is an array."""
@@ -71,7 +74,10 @@ def direction(xp, g, m, v, scalars, v_max=None):
         # Maximum that propagates NaN. keras.ops.maximum rounds float64 to float32 on torch.
         v_max = _of(xp, v).where((v > v_max) | (v != v), v, v_max)
 
-    root = square_root(v if v_max is None else v_max, xp)
+    largest = v if v_max is None else v_max
+    # v is at least eps. Where that is known to be positive, also in float32, no zero is replaced.
+    positive = isinstance(eps, float) and eps >= TINY
+    root = _of(xp, largest).sqrt(largest) if positive else square_root(largest, xp)
     if outside is None:
         denominator = scale * root
     else:
@@ -142,8 +148,8 @@ def square_root(v, xp=None):
 def remaining(beta, t, xp=None):
     """Return 1 - beta^t, the total weight of the data in an average that started at zero.
 
-    The formula loses no digits to cancellation, so float32 is enough. A traced step number has no
-    more than that.
+    The formula loses no digits to cancellation, so float32 is enough. Under jit the step number is
+    float32.
     """
     x = -_rate(beta, xp) * t
     return -_of(xp, x).expm1(x)

@@ -1,7 +1,7 @@
 """The lab: which optimizer should you use on your problem, and how sure is that?
 
-A workload of your own is a subclass of `Workload` in a Python file; `adamomentum race FILE` races
-it.
+To race optimizers on your problem, write a subclass of `Workload` in a Python file and run
+`adamomentum race FILE`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Found when asked for: `import adamomentum_lab` alone loads no torch."""
+    """Import public names on first use, so that `import adamomentum_lab` alone loads no torch."""
     if name in __all__:
         for module in ("schedules", "source", "training.feed", "workload", "adversarial"):
             home = importlib.import_module(f"{__name__}.{module}")

@@ -1,4 +1,4 @@
-"""What a workload of adversarial training is: the contract of its loop."""
+"""The contract of a workload of adversarial training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from adamomentum_lab.workload import Workload
 
 
 class Networks(nn.Module):
-    """The two players."""
+    """A generator and a discriminator."""
 
     def __init__(self, generator: nn.Module, discriminator: nn.Module) -> None:
         super().__init__()
@@ -23,55 +23,58 @@ class Networks(nn.Module):
 
 
 class Adversarial(Workload):
-    """A generator, and a discriminator that tells its examples from real ones.
+    """A generator, and a discriminator that tells generated examples from real ones.
 
-    What the lab calls an epoch is here the time between two evaluations. `evaluate` and `show` get
-    the generator alone, or the moving average of its weights.
+    An epoch is `steps` updates, followed by an evaluation. `evaluate` and `show` get the generator
+    alone, or the moving average of its weights.
     """
 
     steps: ClassVar[int | Mapping[str, int]]
     """Updates of the generator in an epoch: one number, or one for each scale."""
     d_updates: int = 1
-    """Updates of the discriminator, each on a batch of its own, before one of the generator."""
+    """Updates of the discriminator for each update of the generator, each on its own batch."""
     ema: float | None = None
-    """How much of the average of the generator's weights is kept at an update."""
+    """Decay of the moving average of the generator's weights. None: no average."""
     ema_from: int = 0
-    """Updates before which that average is the generator itself."""
+    """The update at which the average starts. Before it, the average equals the generator."""
 
     @abstractmethod
     def generator(self) -> nn.Module:
-        """A fresh one."""
+        """Return a new generator."""
 
     @abstractmethod
     def discriminator(self) -> nn.Module:
-        """A fresh one."""
+        """Return a new discriminator."""
 
     def model(self) -> Networks:
-        """Both."""
+        """Return both networks."""
         return Networks(self.generator(), self.discriminator())
 
     @abstractmethod
     def loss(self, model: Any, batch: Any) -> Tensor:
-        """What the generator minimises; of the batch only the size should matter."""
+        """Return the generator's loss. It should use only the size of the batch."""
 
     @abstractmethod
     def discriminator_loss(self, model: Any, batch: Any) -> Tensor:
-        """What the discriminator minimises."""
+        """Return the discriminator's loss."""
 
     @abstractmethod
     def samples(self, generator: nn.Module) -> Tensor:
-        """Of fixed noise, between -1 and 1: rows of one kind (rows, columns, ...)."""
+        """Return samples of fixed noise, with values from -1 to 1 and shape (rows, columns, ...).
+
+        The samples of a row are of one kind, such as a class.
+        """
 
     def draw(self, samples: Tensor, folder: Path, epoch: int) -> None:
-        """Put samples into the folder of a run as something to look at."""
+        """Draw samples as a file in the folder of a run."""
         del samples, folder, epoch
 
     def parts(self, batch: Any) -> Iterator[Any]:
-        """Of a batch, what each update of the discriminator gets."""
+        """Split a batch into one part for each update of the discriminator."""
         return zip(*(tensor.chunk(self.d_updates) for tensor in batch), strict=True)
 
     def source(self, split: Any, training: bool) -> Source:
-        """In training, batches for all updates of a step at once, over and over the examples."""
+        """In training, each batch holds the parts for all discriminator updates of a step."""
         examples = super().source(split, training)
         if not training:
             return examples

@@ -1,4 +1,4 @@
-"""From a name or a file to the object that it stands for: the one place that finds modules."""
+"""Find workloads by name or file."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import importlib.util
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from adamomentum_lab import plugins
-from adamomentum_lab.errors import LabError, unknown
-from adamomentum_lab.identity import digest
-from adamomentum_lab.modules import PREFIX, import_file
+from adamomentum_lab.errors import LabError, printable, unknown
+from adamomentum_lab.identity import Parts, digest, parts
+from adamomentum_lab.inputs import Inputs, inputs_of, noticing
+from adamomentum_lab.modules import PREFIX, forget_workloads, import_file
 
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 PROBLEMS = "adamomentum_lab.problems"
-"""The package of the lab's own workloads; plugins name theirs."""
+"""The package of the lab's own workloads. Plugins name theirs."""
 
 
 def modules(package: str) -> dict[str, str]:
-    """The public modules of a package by name, without importing them."""
+    """Return the public modules of a package by name, without importing them."""
     spec = importlib.util.find_spec(package)
     folders = (spec and spec.submodule_search_locations) or ()
     files = [file for folder in folders for file in Path(folder).glob("[!_]*.py")]
@@ -31,25 +33,28 @@ def modules(package: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Reference:
-    """Where a workload comes from, in a form that another process can load."""
+    """The place of a workload, from which any process can load it."""
 
     name: str
     file: Path
     code: str
-    """Digest of the file and what it reaches: each version has runs of its own."""
+    """Digest of what the file's numbers depend on. Runs of another version do not count."""
     module: str | None = None
-    """Of an installed workload; None of a user's file."""
+    """The module of an installed workload; None for a user's file."""
 
     def load(self) -> type[Workload]:
-        """The class. Errors in a user's file are raised as they are."""
+        """Import and check the class. Errors in a user's file are raised unchanged."""
         from adamomentum_lab.workload import Workload, check
 
         name = self.module or f"{PREFIX}{self.name}"
         module = sys.modules.get(name)
-        if module is None or getattr(module, "__file__", None) != str(self.file):
+        if module is None or (not self.module and _loaded.get(name) != (self.file, self.code)):
             if digest(self.file) != self.code:
-                raise LabError(f"{self.file} has changed since the start; start again.")
-            module = importlib.import_module(name) if self.module else import_file(name, self.file)
+                raise LabError(f"{self.file} has changed since the start; run the command again.")
+            with noticing(self.inputs):
+                load = importlib.import_module if self.module else self._import_file
+                module = load(name)
+            _loaded[name] = (self.file, self.code)
         found = [
             value
             for value in vars(module).values()
@@ -63,9 +68,27 @@ class Reference:
         check(found[0], self.file)
         return found[0]
 
+    def _import_file(self, name: str) -> ModuleType:
+        forget_workloads()
+        return import_file(name, self.file)
+
+    @property
+    def parts(self) -> Parts:
+        """What `code` is the digest of."""
+        return parts(self.file)
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the workload has read in this process so far."""
+        return inputs_of(self.code, self.file)
+
+
+_loaded: dict[str, tuple[Path, str]] = {}
+"""By its name, the file and the code of each workload that was loaded."""
+
 
 def workload_names() -> list[str]:
-    """The installed workloads: the lab's own, then those of plugins."""
+    """Return the names of installed workloads: the lab's own, then those of plugins."""
     return list(_workloads())
 
 
@@ -75,7 +98,7 @@ def _workloads() -> dict[str, str]:
 
 
 def find_workload(name_or_file: str) -> Reference:
-    """An installed workload by its name, or a user's by its file."""
+    """Find an installed workload by its name, or a user's by its file."""
     known = _workloads()
     module = known.get(name_or_file)
     if module is not None:
@@ -88,4 +111,4 @@ def find_workload(name_or_file: str) -> Reference:
             raise LabError(unknown("workload", name_or_file, known))
         if not file.is_file():
             raise LabError(f"there is no file {name_or_file!r}.")
-    return Reference(file.stem, file.resolve(), digest(file), module)
+    return Reference(printable(file.stem), file.resolve(), digest(file), module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 import traceback
 
@@ -20,7 +21,7 @@ from adamomentum_lab.commands import app
 from adamomentum_lab.errors import LabError, StoppedError
 from adamomentum_lab.plugins import plugins
 
-for _name in ("race", "train", "listing", "report", "bench"):
+for _name in ("race", "train", "listing", "contenders", "report", "bench"):
     importlib.import_module(f"adamomentum_lab.commands.{_name}")
 try:
     for _plugin in plugins():
@@ -31,11 +32,14 @@ except LabError as error:
 
 
 def main() -> None:
-    """Run; a fault is one sentence, and an interruption ends with 130."""
+    """Run the command. An error prints its message; an interruption exits with status 130."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names and messages of users may be any text
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except StoppedError as error:
-        typer.echo(str(error) or "interrupted; the same command continues", err=True)
+        typer.echo(str(error) or "interrupted; run the same command to resume", err=True)
         sys.exit(130)
     except LabError as error:
         if commands.debug:

@@ -1,5 +1,7 @@
-"""The digits of scikit-learn, 1,797 real images of 8x8 pixels in ten classes (UCI, 1998), and two
-small networks for them."""
+"""The digits of scikit-learn, and two small networks for them.
+
+They are 1,797 scanned images of 8x8 pixels in ten classes (UCI, 1998).
+"""
 
 from __future__ import annotations
 
@@ -8,23 +10,12 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from adamomentum_lab.space import DECADES_OF_LR, Space
-
-SPACES: dict[str, Space] = {
-    "*": {
-        "lr": DECADES_OF_LR,
-        "weight_decay": (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2),
-        "eps": tuple(float(f"1e-{n}") for n in range(5, 17)),
-    }
-}
-"""What is searched on the digits."""
-
 
 def digits() -> list[tuple[Tensor, Tensor]]:
-    """Training (897), validation (300) and test (600) images, each with its labels.
+    """Return training (897), validation (300) and test (600) images, each with its labels.
 
-    Drawn once and for all, not by the seed of a run: differences between seeds are those of
-    training alone. Pixels are scaled to mean 0 and standard deviation 1 over the training images.
+    The split does not depend on the seed of a run, so seeds differ in training alone. Pixels are
+    scaled to mean 0 and standard deviation 1 over the training images.
     """
     from sklearn.datasets import load_digits
 
@@ -39,7 +30,7 @@ def digits() -> list[tuple[Tensor, Tensor]]:
 
 
 def mlp(inputs: int, hidden: tuple[int, ...], classes: int) -> nn.Module:
-    """Fully connected layers with ReLU."""
+    """Return fully connected layers with ReLU."""
     widths = (inputs, *hidden)
     layers: list[nn.Module] = [nn.Flatten()]
     for before, after in itertools.pairwise(widths):
@@ -48,7 +39,7 @@ def mlp(inputs: int, hidden: tuple[int, ...], classes: int) -> nn.Module:
 
 
 def convnet(width: int, classes: int) -> nn.Module:
-    """Three 3x3 convolutions with batch norm over 8x8 pixels, the last two on 4x4."""
+    """Return three 3x3 convolutions with batch norm, for 8x8 pixels. The second has stride 2."""
     layers: list[nn.Module] = []
     before = 1
     for after, stride in ((width, 1), (2 * width, 2), (2 * width, 1)):

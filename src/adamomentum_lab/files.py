@@ -1,4 +1,4 @@
-"""Files that are whole or absent: the one atomic write, the one lock, the one form of JSON."""
+"""Atomic writes, file locks and JSON. All other modules write files through this one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import fcntl
 import json
 import math
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, printable
 
 
 class BusyError(LabError):
@@ -20,10 +21,10 @@ class BusyError(LabError):
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Standard JSON: numbers that are not finite become null."""
+    """Return a value as standard JSON. Numbers that are not finite become null."""
     try:
         return json.dumps(value, indent=indent, allow_nan=False)
-    except ValueError:  # cleaning first would take half of the time
+    except ValueError:  # rare, and replacing values beforehand would double the time
         return json.dumps(_clean(value), indent=indent, allow_nan=False)
 
 
@@ -35,8 +36,16 @@ def _clean(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def data_folder() -> Path:
+    """Where data sets are: $ADAMOMENTUM_DATA, or the user's cache folder."""
+    if given := os.environ.get("ADAMOMENTUM_DATA"):
+        return Path(given).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "adamomentum"
+
+
 def make_folder(folder: Path) -> None:
-    """Make a folder, or say why that is impossible."""
+    """Make a folder and its parents. A LabError if it cannot be written to."""
     with translate_errors(folder, "cannot write to"):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
@@ -44,21 +53,26 @@ def make_folder(folder: Path) -> None:
 
 
 def write(file: Path, content: str | bytes) -> None:
-    """Write a file, and make its folder. After a crash the file is new or as it was before."""
+    """Write a file, and make its folder. After a crash the file has its old content or the new."""
     make_folder(file.parent)
     with translate_errors(file, "cannot write"), writing(file) as out:
-        out.write(content.encode() if isinstance(content, str) else content)
+        out.write(printable(content).encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
 def writing(file: Path, previous: Path | None = None) -> Iterator[IO[bytes]]:
-    """A file to write to that takes its name only once all of it is on the disk.
+    """Open a temporary file that replaces `file` once all of it is on the disk.
 
-    With `previous`, what had the name before is kept under that one.
+    Args:
+        file: the file to write, which must be a regular file if it exists.
+        previous: a name under which to keep the old file.
     """
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    beside = file.with_name(f".{file.name}.{_random_part()}")
+    made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        with beside.open("wb") as out:
+        with open(made, "wb") as out:
             yield out
             out.flush()
             os.fsync(out.fileno())
@@ -69,9 +83,13 @@ def writing(file: Path, previous: Path | None = None) -> Iterator[IO[bytes]]:
         beside.unlink(missing_ok=True)
 
 
+def _random_part() -> str:
+    return secrets.token_hex(4)
+
+
 @contextlib.contextmanager
 def translate_errors(file: Path, what: str, more: str = "") -> Iterator[None]:
-    """Raise errors of the file system as one sentence, such as `cannot write FILE (...)`."""
+    """Raise errors of the file system as a LabError, such as `cannot write FILE (...).`"""
     try:
         yield
     except OSError as error:
@@ -80,18 +98,25 @@ def translate_errors(file: Path, what: str, more: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(file: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold a lock, which ends with the process however that ends.
+    """Hold a lock. The system releases it when the process ends, even if it is killed.
 
     Args:
-        file: what is locked. It is made where it is missing.
-        busy: raise BusyError with this sentence if another process holds the lock. None waits.
+        file: the lock file. It is made if it is missing.
+        busy: message of the BusyError if another process holds the lock. None waits for it.
     """
     with translate_errors(file.parent, "cannot write to"):
-        lock = file.open("w")
-    with lock:
-        with translate_errors(file, "cannot lock"):  # as on network disks without locks
+        file.parent.stat()
+    with translate_errors(file, "cannot open"):
+        if file.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lock = os.open(file, flags, 0o666)
+    try:
+        with translate_errors(file, "cannot lock"):  # some network disks have no locks
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
             except BlockingIOError as error:
                 raise BusyError(busy) from error
         yield
+    finally:
+        os.close(lock)

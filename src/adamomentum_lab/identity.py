@@ -1,8 +1,8 @@
-"""A digest of the code that decides the numbers of a run: a part of `Spec.id`, which names it.
+"""What the numbers of a run depend on besides its settings: a part of `Spec.id`, which names it.
 
-The digest of a file covers the file and every module that it reaches by its imports, unless the
-module belongs to Python or to an installed package of somebody else. Imports are read, not
-executed.
+A file depends on itself, on every module that it reaches by its imports, and on the versions of
+the installed packages among these. Imports are read, not executed. One number, `NUMBERS`, stands
+for the lab's own modules that train: most changes of them change no result.
 """
 
 from __future__ import annotations
@@ -11,22 +11,76 @@ import ast
 import functools
 import hashlib
 import os
+import site
 import sys
 import sysconfig
+from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from adamomentum_lab import modules
+
+NUMBERS = 1
+"""Raised whenever a change of the lab changes a golden loss (tests/golden): stored runs of the code
+before it then no longer count. Changes that keep these losses keep stored runs."""
+Parts = Mapping[str, str]
+"""By name, a digest or a version of each part that numbers depend on."""
+FILE, TRAINING = "the file itself", "the lab's training code"
+FAMILY = ("adamomentum", "adamomentum_lab", "adamomentum_paper")
+NUMBERED = {
+    "adversarial", "catalog", "contender", "contract", "engine", "errors", "files", "identity",
+    "inputs", "modules", "plugins", "rules", "schedules", "selection", "source", "space",
+    "training", "words", "workload",
+}  # fmt: skip
+"""The modules of the lab that `NUMBERS` stands for. Others, those of problems, data and contenders,
+count by themselves."""
+SOURCES = (".c", ".h")
+"""Suffixes of files that count with the Python modules of their folder."""
+
 
 def digest(file: Path) -> str:
-    """Of a file and the modules it reaches. Neither its place nor that of the modules counts."""
-    files = {"": file, **reached_modules(file)}
-    parts = sorted(f"{name} {_read(files[name]).digest}" for name in files)
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    """Of a file and what it reaches. Neither its place nor that of the modules counts."""
+    return digest_of(parts(file))
+
+
+def digest_of(parts: Parts) -> str:
+    """One digest of all parts."""
+    lines = sorted(f"{name} {value}" for name, value in parts.items())
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def parts(file: Path) -> Parts:
+    """What the numbers depend on where this file defines the workload or the contender."""
+    found = {FILE: _read(file).digest}
+    reached, packages = _follow(file)
+    for name, module in reached.items():
+        found[f"{name.replace('.', '/')}.py"] = _read(module).digest
+        for source in _sources(name, module):
+            found[f"{name.replace('.', '/')}/{source.name}"] = _read(source).digest
+    found |= {name: _version(name) for name in sorted(packages | {"torch"})}
+    return {**found, TRAINING: str(NUMBERS)}
+
+
+def parts_of_package(file: Path, package: str, version: str) -> Parts:
+    """Return the parts of a file in an installed package: itself and the package's version."""
+    return {FILE: _read(file).digest, package: version} if file.is_file() else {package: version}
 
 
 def reached_modules(file: Path) -> dict[str, Path]:
     """The modules whose code counts for a file, by name: those it imports, those they import..."""
+    return _follow(file)[0]
+
+
+def is_installed(file: str | Path) -> bool:
+    """Whether a file is Python's, or of an installed package."""
+    return str(file).startswith(_installed_folders())
+
+
+def _follow(file: Path) -> tuple[dict[str, Path], set[str]]:
+    """The modules whose code counts, and the installed packages that they import."""
     found: dict[str, Path] = {}
+    packages: set[str] = set()
     seen: set[str] = set()
     find_root = functools.cache(lambda package: _find_root(package, file.parent))
     left = [(file, "")]
@@ -35,14 +89,27 @@ def reached_modules(file: Path) -> dict[str, Path]:
         for level, name in _read(source).imports:
             above = package.split(".")[: -(level - 1) or None] if level else []
             full = ".".join(filter(None, [*above, name]))
-            root = None if full in seen else find_root(full.partition(".")[0])
+            top = full.partition(".")[0]
+            if full in seen or _is_covered(full):
+                continue
             seen.add(full)
+            if _is_foreign(top):
+                packages |= {top} - sys.stdlib_module_names - {""}
+                continue
+            root = find_root(top)
             module = root and _find(full, root)
             if module:
                 found[full] = module
                 is_package = module.name == "__init__.py"
                 left.append((module, full if is_package else full.rpartition(".")[0]))
-    return found
+    return found, packages
+
+
+def _is_covered(module: str) -> bool:
+    """Whether `NUMBERS` stands for a module."""
+    first, *rest = module.split(".")
+    package = rest in ([], ["contenders"], ["problems"])
+    return first == "adamomentum_lab" and (package or rest[0] in NUMBERED)
 
 
 class _Source(NamedTuple):
@@ -69,7 +136,7 @@ def _parse(content: bytes) -> _Source:
             base = f"{node.module}." if node.module else ""
             found.append((node.level, node.module or ""))
             found += [(node.level, f"{base}{alias.name}") for alias in node.names]
-    return _Source(hashlib.sha256(content).hexdigest(), tuple(found))
+    return _Source(hashlib.sha256(content).hexdigest()[:16], tuple(found))
 
 
 def _find(name: str, root: str) -> Path | None:
@@ -81,10 +148,16 @@ def _find(name: str, root: str) -> Path | None:
     return None
 
 
+def _sources(name: str, module: Path) -> list[Path]:
+    """What the extension modules of a package of the family are made from."""
+    if module.name != "__init__.py" or name.partition(".")[0] not in FAMILY:
+        return []
+    return sorted(file for file in module.parent.iterdir() if file.suffix in SOURCES)
+
+
 def _find_root(package: str, beside: Path) -> str | None:
-    """The folder that has a package whose code counts; None of the others."""
-    folders = () if _is_foreign(package) else (*sys.path, str(beside))
-    places = (folder or os.curdir for folder in folders)
+    """The folder that has a package whose code counts."""
+    places = (folder or os.curdir for folder in (*modules.own_path(), str(beside)))
     return next((place for place in places if _has(package, place)), None)
 
 
@@ -96,7 +169,30 @@ def _has(package: str, place: str) -> bool:
 @functools.cache
 def _is_foreign(package: str) -> bool:
     """Whether a package is Python's, or installed and not of the lab's family."""
-    if package in sys.stdlib_module_names or package.partition("_")[0] == "adamomentum":
+    if package in sys.stdlib_module_names or package in FAMILY:
         return package in sys.stdlib_module_names
     places = [Path(sysconfig.get_path(kind)) / package for kind in ("purelib", "platlib")]
     return any(place.is_dir() or any(place.parent.glob(f"{package}.*")) for place in places)
+
+
+def _version(package: str) -> str:
+    """Of the installed package that a name is imported from; empty if that is not known."""
+    try:
+        return metadata.version(package).partition("+")[0]  # the same on CPU and GPU
+    except metadata.PackageNotFoundError:
+        names = _distributions().get(package, ())
+    return " ".join(sorted({metadata.version(name) for name in names}))
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+@functools.cache
+def _installed_folders() -> tuple[str, ...]:
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = {sysconfig.get_path(kind) for kind in kinds} | {*site.getsitepackages()}
+    folders.add(site.getusersitepackages())
+    both = folders | {os.path.realpath(folder) for folder in folders}
+    return tuple(sorted(os.path.join(folder, "") for folder in both))

@@ -1,7 +1,7 @@
-"""The rules of a comparison: how large, which epoch counts, and whether settings are searched.
+"""Protocols: which epoch of a run counts, and whether settings are searched.
 
-A protocol is a name for some rules. The lab knows `fair`; plugins add others, and a workload may
-have rules of its own under each name.
+A protocol is a name for some rules. The lab has `fair`. Plugins add others, and a workload may have
+its own rules under each name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Selection = Literal["validation", "last", "test"]
 
 
 def at_scale(value: int | Mapping[str, int], scale: str) -> int:
-    """A number that a workload gives for all scales together, or for each."""
+    """Return a workload's number at a scale. It may be one number for all scales."""
     return value[scale] if isinstance(value, Mapping) else value
 
 
@@ -28,15 +28,18 @@ class Rules:
     """The rules of a protocol."""
 
     select: Selection = "validation"
-    """The epoch that is reported: the best on validation; the last; the best on test."""
+    """Which epoch is reported: the best on validation, the last, or the best on test."""
     tune: bool = True
     """Whether settings are searched; otherwise a workload states them for each optimizer."""
+    decay: Literal["matched", "own"] = "matched"
+    """The form of weight decay. `matched`: decoupled for every optimizer, with a strength in the
+    unit lr * weight_decay. `own`: the usual form of each optimizer."""
     summary: str = ""
-    """For `adamomentum list`."""
+    """A few words for `adamomentum list`."""
     words: str = ""
-    """What was done, for the report."""
+    """Sentences for the report: what was done."""
     flaws: tuple[str, ...] = ()
-    """What a reader of the report has to know, by names that FLAWS explains."""
+    """Known flaws, as names that FLAWS explains. The report shows them."""
 
     def __post_init__(self) -> None:
         if self.select not in get_args(Selection):
@@ -48,27 +51,29 @@ FLAWS = {
         "Weight decay has the form each optimizer is known by, coupled or decoupled."
     ),
     "luck of tuning": (
-        "Intervals are over seeds; the luck of tuning, which happened once, is not in them."
+        "Settings were tuned once, on one seed. Intervals cover seeds and the placing of the "
+        "learning rate, but not the luck of tuning the other settings."
     ),
     "untuned": "Defaults may suit one optimizer better than another here.",
 }
-"""Sentences by name. Plugins add theirs. A name that nobody explains is shown as it is."""
+"""name of a flaw -> sentence. Plugins add theirs. Unknown names are shown as they are."""
 FAIR = Rules(
     summary="equal tuning, validation chooses",
-    words="Every optimizer was tuned with the same number of runs on validation data; test was "
-    "read at the epoch that validation chose, over seeds that tuned nothing.",
-    flaws=("forms of decay", "luck of tuning"),
+    words="Every optimizer had the same number of tuning runs, scored on validation data. Test "
+    "was read at the epoch that validation chose, over seeds that were not used for tuning. All "
+    "use decoupled weight decay of the same strength, lr * weight_decay.",
+    flaws=("luck of tuning",),
 )
 UNTUNED = Rules(
     tune=False,
     words="Nothing was tuned; test was read at the epoch that validation chose.",
-    flaws=("forms of decay", "untuned"),
+    flaws=("untuned",),
 )
-"""What `fair` is with no trials."""
+"""The rules of `fair` without trials."""
 
 
 def protocols() -> dict[str, Rules]:
-    """The rules of each protocol, `fair` first."""
+    """Return the rules of every protocol, `fair` first."""
     found = {"fair": FAIR}
     for more in provided("rules"):
         found |= more
@@ -76,7 +81,7 @@ def protocols() -> dict[str, Rules]:
 
 
 def get(protocol: str) -> Rules:
-    """The rules of a protocol, where a workload has none of its own."""
+    """Return the rules of a protocol for workloads without rules of their own."""
     known = protocols()
     if protocol not in known:
         raise LabError(unknown("protocol", protocol, known))
@@ -84,7 +89,7 @@ def get(protocol: str) -> Rules:
 
 
 def explain(flaws: Iterable[str]) -> list[str]:
-    """Flaws in sentences."""
+    """Return a sentence for each flaw."""
     known = dict(FLAWS)
     for more in provided("flaws"):
         known |= more

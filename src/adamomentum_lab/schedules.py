@@ -1,4 +1,4 @@
-"""Learning rates over a run. A schedule gives the lr at a time from the lr at its start."""
+"""Learning-rate schedules. A schedule computes the lr of an update from the optimizer's lr."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Moment:
-    """Where in a run an update is: updates since the start, and epochs, parts included."""
+    """The position of an update in a run: updates and (fractional) epochs since its start."""
 
     update: int
     epoch: float
     epochs: int
     history: tuple[float, ...] = ()
-    """The metric after each epoch, on the split that chooses."""
+    """The metric after each epoch, on the split that selects the epoch."""
 
 
 class Schedule(Protocol):
-    """The lr of one update."""
+    """Anything with this method is a schedule."""
 
     def lr(self, base: float, now: Moment) -> float:
-        """The lr of the update `now`, where `base` is the optimizer's own."""
+        """Return the lr of the update `now`. `base` is the lr of the optimizer."""
         ...
 
 
@@ -31,45 +31,45 @@ class Constant:
     """The same lr throughout."""
 
     def lr(self, base: float, _: Moment) -> float:
-        """The base."""
+        """Return the base."""
         return base
 
 
 @dataclass(frozen=True)
 class Step:
-    """Times `factor` at each of these parts of the run, at the beginning of an epoch.
+    """Multiplies the lr by `factor` at some epochs, given as fractions `at` of the run.
 
-    The paper's CIFAR-10 schedule, 0.2 at 60, 120 and 160 of 200 epochs, is the default.
+    The default is the paper's schedule for CIFAR-10: 0.2 at 60, 120 and 160 of 200 epochs.
     """
 
     at: tuple[float, ...] = (0.3, 0.6, 0.8)
     factor: float = 0.2
 
     def lr(self, base: float, now: Moment) -> float:
-        """The base, reduced once for each part that has passed."""
+        """Return the base, reduced once for each drop so far."""
         return self.since(0, base, now)
 
     def since(self, start: int, base: float, now: Moment) -> float:
-        """The base, reduced once for each part that has passed from an epoch on."""
+        """Return the base, reduced once for each drop from the epoch `start` on."""
         drops = [max(1, round(part * now.epochs)) for part in self.at]
         return base * self.factor ** sum(start <= drop <= now.epoch for drop in drops)
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """Steps that begin at the base again, once, when the score has stalled.
+    """A `Step` schedule that restarts at the base once, when the score has stalled.
 
-    What the authors' scripts do to SGD on Penn Treebank: after the first epoch whose perplexity is
-    above the best of those more than `patience` before it, they go on with torch's ASGD at the
-    first lr. Its average is never looked at, and without it ASGD's steps are SGD's. (But torch's
-    ASGD takes the lr of the update before: a change comes one update late, which it does not here.)
+    The score has stalled after the first epoch that is worse than the best epoch more than
+    `patience` before it. The authors' scripts then replace SGD by torch's ASGD with the initial lr,
+    on Penn Treebank. They never use its average, so its steps are those of SGD. One difference
+    remains: in torch's ASGD a change of the lr takes effect one update late.
     """
 
     steps: Step
     patience: int = 5
 
     def lr(self, base: float, now: Moment) -> float:
-        """The base, reduced once for each part that has passed since the restart."""
+        """Return the base, reduced once for each drop since the restart."""
         return self.steps.since(self._restart(now.history), base, now)
 
     def _restart(self, scores: tuple[float, ...]) -> int:
@@ -81,31 +81,35 @@ class Restarted:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Half a cosine from the base to `final`, update by update, after a linear `warmup`.
+    """Half a cosine from the base to `final`, updated at every update, after a linear `warmup`.
 
     Args:
-        final: the lr at the end, as a part of the base.
-        warmup: its length as a part of the run.
+        final: the lr at the end, as a fraction of the base.
+        warmup: length of the warm-up, as a fraction of the run.
+        end: the lr at the end, in place of `final`. It is not a fraction of the base. Where the
+            base is smaller, the lr stays at the base.
     """
 
     final: float = 0.0
     warmup: float = 0.0
+    end: float | None = None
 
     def lr(self, base: float, now: Moment) -> float:
-        """The lr on the curve."""
+        """Return the lr on the curve."""
         part = now.epoch / now.epochs
         if part < self.warmup:
             return base * part / self.warmup
         part = (part - self.warmup) / (1 - self.warmup)
-        return base * (self.final + (1 - self.final) * (1 + math.cos(math.pi * part)) / 2)
+        final = self.final if self.end is None else min(1.0, self.end / base)
+        return base * (final + (1 - final) * (1 + math.cos(math.pi * part)) / 2)
 
 
 @dataclass(frozen=True)
 class InverseSqrt:
-    """Linear from `start` to the base in `warmup` updates, then falling as 1/sqrt(update).
+    """Linear from `start` to the base in `warmup` updates, then proportional to 1/sqrt(update).
 
-    The paper's Transformer: 8000 updates from 1e-7, never below 1e-9. `start` and `least` are
-    learning rates, not parts of the base.
+    The defaults are the paper's for the Transformer: 8000 updates from 1e-7, and never below 1e-9.
+    `start` and `least` are learning rates, not fractions of the base.
     """
 
     warmup: int = 8000
@@ -113,7 +117,7 @@ class InverseSqrt:
     least: float = 1e-9
 
     def lr(self, base: float, now: Moment) -> float:
-        """The lr on the curve."""
+        """Return the lr on the curve."""
         update = now.update + 1
         if update < self.warmup:
             return self.start + (base - self.start) * update / self.warmup

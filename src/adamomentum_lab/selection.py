@@ -1,4 +1,4 @@
-"""Which epoch of a run is reported, and by what score trials are ranked."""
+"""Select the epoch of a run that is reported, and score trials."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ from typing import Any, Protocol
 from adamomentum_lab.rules import Selection
 
 EpochRecord = dict[str, Any]
-"""Of one epoch: its number, and the scores of train and, where measured, validation and test."""
+"""One epoch: its number, and the scores of each split that was evaluated."""
 
 
 class Measure(Protocol):
-    """By what runs are judged: what a workload and its record have in common."""
+    """How runs are judged. Workloads and their records both have these properties."""
 
     @property
     def metric(self) -> str:
-        """The score that counts."""
+        """The name of the score that counts."""
 
     @property
     def larger_is_better(self) -> bool:
-        """Of that score."""
+        """Whether a larger score is better."""
 
     @property
     def selection(self) -> Selection:
-        """The epoch that is reported: the best on validation; the last; the best on test."""
+        """Which epoch is reported: the best on validation, the last, or the best on test."""
 
 
 class Trained(Protocol):
-    """What is known of a run."""
+    """A run, as far as this module reads it."""
 
     @property
     def status(self) -> str:
-        """How it ended."""
+        """How the run ended."""
 
     @property
     def epochs(self) -> Sequence[EpochRecord]:
-        """Those it has."""
+        """The records of its epochs."""
 
 
 def select_epoch(epochs: Sequence[EpochRecord], by: Measure) -> EpochRecord | None:
-    """The epoch that is reported, by the rule of selection, if it has a score."""
+    """Return the reported epoch. None if no epoch has a finite score.
+
+    The rule `last` returns the last epoch, whatever its score.
+    """
     if by.selection == "last" or not epochs:
         return epochs[-1] if epochs else None
     sign = 1 if by.larger_is_better else -1
@@ -54,24 +57,24 @@ def select_epoch(epochs: Sequence[EpochRecord], by: Measure) -> EpochRecord | No
 
 
 def reported_epoch(run: Trained, by: Measure, epochs: int | None = None) -> EpochRecord:
-    """What is reported of a run: the selected epoch with its scores; nothing if it diverged.
+    """Return the selected epoch of a run, or an empty record if it failed or diverged.
 
     Args:
-        run: what was trained.
-        by: the metric and the rule of selection that count.
-        epochs: look at no more than so many.
+        run: the run.
+        by: the metric and the selection rule.
+        epochs: use only this many first epochs. A run that diverged later counts.
     """
     record = select_epoch(run.epochs[:epochs], by)
-    enough = epochs and len(run.epochs) >= epochs  # it diverged later, if at all
+    enough = epochs and len(run.epochs) >= epochs  # divergence after these epochs does not matter
     lost = run.status == "failed" or (run.status == "diverged" and not enough)
     return {} if lost or record is None else record
 
 
 def trial_score(run: Trained, by: Measure) -> tuple[float, float]:
-    """What a trial is chosen by, smaller is better: the metric, then the loss, on validation."""
-    scores = reported_epoch(run, by).get("validation")
-    if scores is None:
+    """Return the score of a trial, smaller is better: validation metric, then validation loss."""
+    scores = reported_epoch(run, by).get("validation", {})
+    metric, loss = scores.get(by.metric), scores.get("loss", 0.0)
+    if metric is None or not math.isfinite(metric):
         return (math.inf, math.inf)
-    metric, loss = scores[by.metric], scores.get("loss", 0.0)
     sign = -1 if by.larger_is_better else 1
     return (sign * metric, math.inf if loss is None or math.isnan(loss) else loss)

@@ -1,6 +1,6 @@
-"""Sources of batches: which examples make up each batch of a pass, and how to load them.
+"""Sources of batches. A source plans which examples make up each batch, and loads them.
 
-A source knows nothing of processes, seeds or resumed runs: `training/feed` takes care of these.
+`training/feed` handles processes, seeds and resuming; a source need not.
 """
 
 from __future__ import annotations
@@ -22,43 +22,49 @@ EXPECTED = "a tuple of tensors, a map-style Dataset or a Source (with __len__, p
 
 @runtime_checkable
 class Source(Protocol):
-    """Batches of examples, in an order that can be drawn anew for each pass.
+    """Batches of examples, in a new order for each pass.
 
-    A source with an attribute `workers` above 0 is loaded ahead by so many processes. It must be
-    possible to pickle it.
+    If a source has an attribute `workers` above 0, that many processes load its batches ahead. The
+    source must then support pickle.
     """
 
     def __len__(self) -> int:
-        """The number of batches in a pass, about, if lengths are random."""
+        """Return the number of batches in a pass. It may be approximate if lengths are random."""
         ...
 
     def plan(self, order: torch.Generator | None) -> Sequence[Any]:
-        """For each batch of a pass its examples: anything with a length that can be sliced.
+        """Return the examples of each batch of a pass.
 
-        The order is drawn from `order`, and from nothing else; None stands for a pass in order.
+        The examples of a batch may be anything that has a length and supports slices, such as a
+        tensor of indices.
+
+        Args:
+            order: the only source of random numbers. None is a pass in order, without randomness.
         """
         ...
 
     def load(self, examples: Any) -> Any:
-        """A batch of these examples, which are all or some of those of a planned batch."""
+        """Load a batch. `examples` are those of a planned batch, or a slice of them."""
         ...
 
 
 def make_plan(source: Source, order: torch.Generator | None) -> Sequence[Any]:
-    """The plan of a source, which may be a user's: it must have batches, and these examples."""
+    """Return the plan of a source. A LabError if it is not a list of batches of examples."""
     plan: Any = source.plan(order)
     name = f"plan() of {type(source).__name__}"
     if not hasattr(plan, "__len__") or not hasattr(plan, "__getitem__"):
         raise LabError(f"{name} returns {describe(plan)}; it must return a list of batches.")
     if not len(plan):
-        raise LabError(f"{name} returns no batches; there must be one at least.")
+        raise LabError(f"{name} returns no batches; it must return at least one.")
     if not hasattr(plan[0], "__len__"):
-        raise LabError(f"{name} has {describe(plan[0])} for a batch, not a list of its examples.")
+        raise LabError(
+            f"{name} has {describe(plan[0])} for a batch; it must be a list of examples."
+        )
     return plan  # type: ignore[no-any-return]
 
 
 def permutation(size: int, order: torch.Generator | None) -> Tensor:
-    """The numbers below `size`, shuffled if there is an order."""
+    """Return the numbers below `size`, shuffled unless `order` is None."""
     return torch.arange(size) if order is None else torch.randperm(size, generator=order)
 
 
@@ -78,19 +84,23 @@ class Tensors:
         return -(-len(self.tensors[0]) // self.batch)
 
     def plan(self, order: torch.Generator | None) -> Sequence[Any]:
-        """The indices of each batch."""
+        """Return the indices of each batch."""
         return torch.split(permutation(len(self.tensors[0]), order), self.batch)
 
     def load(self, examples: Any) -> Split:
-        """A tuple of tensors."""
+        """Return a tuple of tensors."""
         return tuple(tensor[examples] for tensor in self.tensors)
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """A map-style Dataset: `dataset[i]` is an example, and `collate` makes a batch of a list.
+    """A map-style Dataset.
 
-    With `workers`, so many processes load ahead. The batches are the same.
+    Args:
+        dataset: `dataset[i]` is an example.
+        batch: examples per batch.
+        collate: makes a batch from a list of examples.
+        workers: processes that load ahead. The batches do not depend on it.
     """
 
     dataset: Any
@@ -102,49 +112,49 @@ class Examples:
         return -(-len(self.dataset) // self.batch)
 
     def plan(self, order: torch.Generator | None) -> Sequence[Any]:
-        """The indices of each batch."""
+        """Return the indices of each batch."""
         return torch.split(permutation(len(self.dataset), order), self.batch)
 
     def load(self, examples: Any) -> Any:
-        """The examples, collated."""
+        """Return the collated examples."""
         return self.collate([self.dataset[i] for i in examples.tolist()])
 
 
 class Span(NamedTuple):
-    """A part of one column of a text."""
+    """A part of one column of the tokens."""
 
     column: int
     start: int
     stop: int
     drawn: int
-    """The length that was drawn for it; the last one of a text may be shorter."""
+    """The length drawn for this part. The last part may be shorter than drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """A stream of tokens, cut into columns of equal length that are read side by side.
+    """A stream of tokens, cut into columns of equal length that are read in parallel.
 
-    A batch is the next `length` tokens of each column, and the tokens that follow them: two tensors
-    (columns, length). Every pass reads from the beginning to the end, so that a network may carry
-    its state from batch to batch. Tokens left over by the columns are dropped.
+    A batch is two tensors (columns, length): the next `length` tokens of each column, and the same
+    tokens shifted by one, as targets. Every pass reads the columns from start to end, so a network
+    may carry its state from batch to batch. Leftover tokens are dropped.
     """
 
     tokens: Tensor
     columns: int
     length: int
     shortest: ClassVar[int] = 1
-    """A shorter rest at the end of the columns is left out."""
+    """A remainder of the columns that is shorter than this is dropped."""
 
     def __len__(self) -> int:
         return max(0, -(-(len(self.tokens) // self.columns - 1) // self.length))
 
     def draw(self, order: torch.Generator | None) -> int:
-        """The length of the next sequence. A subclass may draw it."""
+        """Return the length of the next sequence. A subclass may draw it from `order`."""
         del order
         return self.length
 
     def plan(self, order: torch.Generator | None) -> Sequence[Any]:
-        """A span of each column."""
+        """Return a span of each column for each batch."""
         last = len(self.tokens) // self.columns - 1
         spans = []
         start = 0
@@ -156,7 +166,7 @@ class Tokens:
         return spans
 
     def load(self, examples: Any) -> Any:
-        """The tokens of some columns, and those that follow."""
+        """Return the tokens of these spans, and the same shifted by one."""
         length = len(self.tokens) // self.columns
         text = self.tokens[: length * self.columns].view(self.columns, length)
         first: Span = examples[0]
@@ -166,10 +176,10 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class Repeated:
-    """Passes over a source, one after another, cut anew into `steps` batches of one size.
+    """As many passes over a source as fill `steps` batches of size `batch`.
 
-    A batch may hold the end of one pass and the beginning of the next, so the examples of the
-    source must be such that any of them make up a batch.
+    A batch may hold the end of one pass and the start of the next, so any examples of the source
+    must be able to form a batch.
     """
 
     source: Source
@@ -180,7 +190,7 @@ class Repeated:
         return self.steps
 
     def plan(self, order: torch.Generator | None) -> Sequence[Any]:
-        """As many passes as it takes."""
+        """Return the examples of `steps` batches."""
         parts: list[Any] = []
         while sum(map(len, parts)) < self.steps * self.batch:
             parts += make_plan(self.source, order)
@@ -189,31 +199,31 @@ class Repeated:
         return [joined[i * self.batch : (i + 1) * self.batch] for i in range(self.steps)]
 
     def load(self, examples: Any) -> Any:
-        """As the source does."""
+        """Load the examples as the source does."""
         return self.source.load(examples)
 
 
 def wrap(split: Any, batch: int) -> Source:
-    """The source that a split is, or that it becomes with batches of this size."""
+    """Return the split as a source. Tensors and Datasets get batches of this size."""
     if isinstance(split, Source) and not isinstance(split, type):
         source: Source = split
     elif isinstance(split, (tuple, list)):
         wrong = [part for part in split if not isinstance(part, Tensor) or not part.ndim]
         if wrong or not split:
             what = f"it holds {describe(wrong[0])}" if wrong else "it is empty"
-            raise LabError(f"{what}; a tuple must hold tensors, with the examples in a row.")
+            raise LabError(f"{what}; a tuple must hold tensors, with examples along dimension 0.")
         source = Tensors(split, batch)
     elif _is_dataset(split):
         source = Examples(split, batch)
     else:
         raise LabError(f"it is {describe(split)}; it must be {EXPECTED}.")
     if len(source) < 1:
-        raise LabError("it has no examples; it must have one at least.")
+        raise LabError("it has no examples; it must have at least one.")
     return source
 
 
 def describe(value: Any) -> str:
-    """What a value is, for an error."""
+    """Describe a value for an error message."""
     if isinstance(value, (type(None), bool, int, float, str)):
         return repr(value)
     return f"a class, {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
@@ -226,7 +236,7 @@ def _is_dataset(split: Any) -> bool:
 
 
 def join(one: Any, other: Any) -> Any:
-    """A split with the examples of two: tuples of tensors, or Datasets."""
+    """Concatenate two splits: tuples of tensors, or Datasets."""
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         return tuple(torch.cat(pair) for pair in zip(one, other, strict=True))
     if _is_dataset(one) and _is_dataset(other):
@@ -235,7 +245,7 @@ def join(one: Any, other: Any) -> Any:
 
 
 def to_device(value: Any, device: torch.device) -> Any:
-    """A batch with all its tensors on a device, however they are nested."""
+    """Return a batch with all its tensors on a device. Nested containers are supported."""
     if callable(getattr(value, "to", None)):
         return value.to(device)
     if isinstance(value, Mapping):
@@ -247,7 +257,7 @@ def to_device(value: Any, device: torch.device) -> Any:
 
 
 def count_examples(batch: Any) -> int:
-    """The length of the first tensor in a batch."""
+    """Return the length of the first tensor in a batch."""
     first = next(_tensors(batch), None)
     if first is None or not first.ndim:
         raise LabError(

@@ -10,50 +10,50 @@ from typing import Any
 from adamomentum_lab.errors import LabError
 
 Value = float | str | Sequence[float] | None
-"""Of one setting: a number, a switch, a name, a pair of betas."""
+"""The value of one setting: a number, a switch, a name or a pair of betas."""
 Settings = Mapping[str, Value]
-"""Values by the names of settings, as the optimizer's class calls them."""
+"""setting -> value. Names are those of the optimizer's class."""
 Stated = Mapping[str, Settings]
-"""Settings by optimizer. Those under "*" are for every optimizer that has them."""
+"""optimizer -> settings. "*" is every optimizer that has the setting."""
 Space = Mapping[str, tuple[Value, ...]]
-"""The values of each setting that is searched. A single value is held fixed."""
+"""setting -> values to search. A single value is held fixed."""
 
 TUNABLE = ("lr", "weight_decay", "eps", "betas", "momentum", "final_lr")
 """The settings that can be searched."""
-LOGARITHMIC = frozenset({"lr", "weight_decay", "eps", "final_lr"})
-"""Those that are searched on a logarithmic scale. Of the others values are listed."""
+LOGARITHMIC = frozenset({"lr", "weight_decay", "eps", "final_lr", "end_lr"})
+"""The settings that are searched on a logarithmic scale. Others need lists of values."""
 DECADES_OF_LR = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-"""The learning rates that a contender searches unless it has a space of its own."""
+"""The learning rates to search if an optimizer has no space of its own."""
 
 
 def ends(values: Iterable[Value]) -> tuple[float, float]:
-    """The smallest and the largest number among the values of a setting."""
+    """Return the smallest and the largest number among the values of a setting."""
     numbers = [value for value in values if isinstance(value, (int, float))]
     return min(numbers), max(numbers)
 
 
 @dataclass(frozen=True)
 class Range:
-    """All values between two, on a logarithmic scale."""
+    """All values between `low` and `high`, on a logarithmic scale."""
 
     low: float
     high: float
 
 
 def parse_space(text: str) -> tuple[str, str, Range | tuple[Value, ...]]:
-    """An optimizer, a setting, and its values, from such as "adamw.lr=1e-5:1e-1".
+    """Parse a search space such as "adamw.lr=1e-5:1e-1". Return optimizer, setting and values.
 
-    Values are a range with a colon or a list with commas, whose items are Python literals:
-    "sgdm.momentum=0.8,0.9", "adam.betas=(0.9,0.95),(0.9,0.999)". The optimizer "*" is all of them.
+    Values are a range with a colon, or a list of Python literals with commas, as in
+    "sgdm.momentum=0.8,0.9" or "adam.betas=(0.9,0.95),(0.9,0.999)". "*" is every optimizer.
     """
     name, equals, values = text.partition("=")
     optimizer, dot, setting = name.strip().rpartition(".")
     if not (equals and dot and optimizer and setting and values.strip()):
-        raise LabError(f"{text!r} is no search space; write it as adamw.lr=1e-5:1e-1.")
+        raise LabError(f"{text!r} is not a search space; write one such as adamw.lr=1e-5:1e-1.")
     if ":" in values:
         low, high = (_literal(part, text) for part in values.split(":", 1))
         if not all(type(end) in (int, float) for end in (low, high)) or not 0 < low < high:
-            raise LabError(f"the range of {text!r} must have two ends above 0, the smaller first.")
+            raise LabError(f"the range in {text!r} must be two numbers above 0, the smaller first.")
         return optimizer, setting, Range(float(low), float(high))
     found = _literal(f"({values},)", text)
     return optimizer, setting, tuple(found)
@@ -63,4 +63,4 @@ def _literal(text: str, whole: str) -> Any:
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise LabError(f"the values of {whole!r} are no Python literals.") from error
+        raise LabError(f"the values in {whole!r} must be Python literals.") from error

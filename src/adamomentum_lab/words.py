@@ -1,4 +1,4 @@
-"""Numbers and lists as people write them."""
+"""Format numbers and lists for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def number(value: Any) -> str:
-    """A setting as people write it."""
+    """Format a setting, such as `1e-3` or `(0.9, 0.999)`."""
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(map(number, value)) + ")"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -18,12 +18,15 @@ def number(value: Any) -> str:
 
 
 def setting_order(name: str) -> tuple[bool, bool, str]:
-    """Where among settings one stands: lr first, then weight decay and eps, then the rest."""
+    """Return a sort key of settings: lr first, then eps and weight decay, then the rest."""
     return name not in ("lr", "weight_decay", "eps"), name != "lr", name
 
 
 def decimals(uncertainty: float | None) -> int | None:
-    """Digits after the point that give two of the uncertainty; None where that is out of hand."""
+    """Return the digits after the point that show two digits of the uncertainty.
+
+    None if there is no uncertainty, or if it is too small or too large to round by.
+    """
     if not uncertainty or not math.isfinite(uncertainty):
         return None
     digits = 1 - math.floor(math.log10(uncertainty))
@@ -31,7 +34,7 @@ def decimals(uncertainty: float | None) -> int | None:
 
 
 def amount(value: float, uncertainty: float | None) -> str:
-    """A number with the digits that its uncertainty leaves it."""
+    """Format a number with the digits that its uncertainty justifies."""
     digits = decimals(uncertainty)
     text = f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
     if digits is not None and float(text) == 0:
@@ -40,13 +43,13 @@ def amount(value: float, uncertainty: float | None) -> str:
 
 
 def plus_minus(mean: float, half: float | None, exact: str = ".3g") -> str:
-    """Such as `97.32 ± 0.21`; without an uncertainty the mean has the format `exact`."""
+    """Format a mean, such as `97.32 ± 0.21`. Without uncertainty it has the format `exact`."""
     text = amount(mean, half) if half else f"{mean:{exact}}"
     return text if half is None else f"{text} ± {amount(half, half)}"
 
 
 def probability(p: float, level: float = 0.05) -> str:
-    """Such as `p = 0.012`; never rounded across the level."""
+    """Format a p-value, such as `p = 0.012`. It is never rounded across the level."""
     if p < 0.001:
         return "p < 0.001"
     for digits in range(2, 17):
@@ -57,12 +60,12 @@ def probability(p: float, level: float = 0.05) -> str:
 
 
 def join_words(names: Sequence[str], word: str = "and") -> str:
-    """Such as `a, b and c`."""
+    """Join words, such as `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
 def count_noun(n: int, noun: str) -> str:
-    """Such as `1 seed`, `2 seeds`."""
+    """Count things, such as `1 seed` or `2 seeds`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

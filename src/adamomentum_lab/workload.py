@@ -1,16 +1,17 @@
-"""What a workload is: the contract of a problem to train on."""
+"""The contract of a workload, which is a problem to train on."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from adamomentum_lab import rules
@@ -18,13 +19,13 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, Rules, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
 from adamomentum_lab.source import Source, count_examples, describe, join, to_device, wrap
-from adamomentum_lab.space import Space, Stated
+from adamomentum_lab.space import Settings, Space, Stated
 from adamomentum_lab.training.feed import in_order
 
 
 @dataclass(frozen=True)
 class Data:
-    """The three splits. What is chosen is chosen on validation; test is for the final word.
+    """The three splits: validation is for choosing settings and epochs, test for the final result.
 
     Each is a tuple of tensors, a map-style Dataset or a Source.
     """
@@ -34,99 +35,129 @@ class Data:
     test: Any
 
     def merged(self) -> Data:
-        """Training on the validation examples too, as where nothing is chosen by them."""
+        """Add the validation examples to the training split."""
         if self.validation is None:
             return self
         try:
             train = join(self.train, self.validation)
         except (TypeError, ValueError) as error:
             raise LabError(
-                "only splits that are tuples of tensors or Datasets can be merged, as protocols "
-                "without validation do; set trains_on_validation = False, or override splits()."
+                "protocols without validation merge the training and validation splits, which "
+                "works only for tuples of tensors and Datasets; set trains_on_validation = False, "
+                "or override splits()."
             ) from error
         return replace(self, train=train, validation=None)
 
 
 class Workload(ABC):
-    """A problem to train on. Three methods and a few lines that differ make one.
+    """A problem to train on. A subclass needs `data`, `model` and `loss`.
 
-    The class's docstring is what `adamomentum list` shows of it. All randomness must be torch's:
-    the loop seeds it before every update, also of a run that is continued.
+    `adamomentum list` shows the docstring of the class. All random numbers must come from torch:
+    the loop seeds it before every update, so that a resumed run repeats them.
     """
 
     metric: str = "loss"
-    """The score that decides, one of those `scores` gives."""
+    """The name of the score that optimizers are compared by, one of those that `scores` returns."""
     larger_is_better: ClassVar[bool] = False
     target: float | None = None
-    """Epochs are counted until the metric first reaches this; say in a comment why this."""
+    """The race counts the epochs until the metric reaches this value. None counts nothing."""
     epochs: ClassVar[int | Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
-    """Length of a run: one number, or one for each scale."""
+    """Epochs of a run: one number, or one for each scale."""
     batch: int = 64
     schedule: ClassVar[Schedule] = Constant()
+    schedule_settings: ClassVar[Settings] = {}
+    """Settings of the schedule, with their defaults. They are stated and searched like those of an
+    optimizer, and `schedule_with` uses them."""
     clip: ClassVar[float | None] = None
-    """Largest norm of all gradients together."""
-    averaged: ClassVar[int] = 1
-    """What is evaluated is the mean of the weights after the last so many epochs."""
+    """Clip the norm of all gradients together to this value."""
+    averaged: ClassVar[int | Mapping[str, int]] = 1
+    """Evaluate the mean of the weights after this many last epochs; 1 is the weights themselves.
+    One number, or one for each scale."""
     decay: ClassVar[float] = 0.0
-    """Weight decay as lr * weight_decay at the largest lr of a run, the same for every optimizer.
-    It is what a bracketing search starts from, and keeps unless it searches weight decay."""
+    """Weight decay, as lr * weight_decay at the largest lr of a run. It is the same for every
+    optimizer. A bracketing search starts from it, and keeps it unless it searches weight decay."""
     margin: ClassVar[float | None] = None
-    """A difference of the metric below this is of no interest; without one, no two optimizers are
-    called equivalent."""
+    """A smaller difference of the metric does not matter. Two optimizers are equivalent if the
+    interval of their difference lies within it. Without a margin, none are called equivalent."""
     spaces: ClassVar[Mapping[str, Space]] = {}
-    """The values that are searched for each optimizer; under the name "*", for every optimizer that
-    has the setting. A single value is held fixed."""
+    """optimizer -> setting -> values to search. "*" is every optimizer that has the setting. A
+    single value is held fixed."""
     grid: ClassVar[str | None] = None
-    """The search grid of a plugin, for optimizers that `spaces` has no values for. Without one,
-    each optimizer has a space of its own."""
+    """The name of a plugin's search grid, for optimizers that are not in `spaces`. None uses the
+    space of each optimizer."""
     rules: ClassVar[Mapping[str, Rules]] = {}
-    """Under each protocol that has others on this workload, its rules."""
+    """protocol -> rules, for protocols whose rules differ on this workload."""
     trains_on_validation: ClassVar[bool] = True
-    """Whether validation examples are trained on where the rules choose nothing by them."""
+    """Whether to train on the validation examples too, if the rules choose nothing by them."""
+    reads: ClassVar[Sequence[str | Path]] = ()
+    """Files and folders that the numbers depend on, relative to the workload's own file. The lab
+    notices what `data` and `model` open; name what is opened later, or not by Python."""
     settings: ClassVar[Mapping[str, Stated]] = {}
-    """Under each protocol, the settings of each optimizer that differ from its defaults; under the
-    name "*", those of every optimizer that has them."""
+    """protocol -> optimizer -> settings that differ from the optimizer's defaults. "*" is every
+    optimizer that has the setting."""
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:
         self.scale = scale
         self.protocol = protocol
         self.state: Any = None
-        """Tensors that `loss` carries from update to update. They are saved with a run, and None
-        when an epoch begins."""
+        """Tensors that `loss` carries from update to update. Checkpoints save them. They are reset
+        to None when an epoch begins."""
+        self.measured: dict[str, Tensor] = {}
+        """What `loss` measures besides: a value for each example, or one for the batch. The means
+        over an epoch are recorded under `train`, those of booleans in per cent."""
         self.kept: Path | None = None
-        """Folder for what runs may share and is dear to make again; None keeps nothing."""
+        """Folder for shared results that are expensive to recompute; None keeps nothing."""
+        self.by_example: Tensor | None = None
+        """The metric on each example of the split that was evaluated last; None if `scores` gives
+        means."""
 
     @abstractmethod
     def data(self) -> Data:
-        """The splits, the same for every seed."""
+        """Return the splits. They must be the same for every seed."""
 
     @abstractmethod
     def model(self) -> nn.Module:
-        """A fresh network, initialised by torch's random numbers."""
+        """Return a new network, initialised with torch's random numbers."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """What is minimised: the mean over the examples of a batch."""
+        """Return the loss to minimise, the mean over the examples of a batch."""
+
+    def parameter_groups(self, model: nn.Module) -> Sequence[Mapping[str, Any]]:
+        """Return groups of parameters, for every optimizer.
+
+        A group has `params`, and may have `lr_factor` and `weight_decay_factor`, which multiply the
+        optimizer's settings. Examples are an `lr_factor` of 0.1 for a pretrained body, and a
+        `weight_decay_factor` of 0.0 for norms and biases. An adversarial workload is called once
+        for each network.
+        """
+        return [{"params": model.parameters()}]
 
     def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-        """Values of each example, or their mean; the mean over a split is reported."""
+        """Return the scores of a batch: a value for each example, or their mean.
+
+        Records hold the mean over a split.
+        """
         return {"loss": self.loss(model, batch)}
 
     def lr_factor(self, batch: Any) -> float:
-        """What the lr of the schedule is multiplied by for one batch."""
+        """Return a factor that multiplies the lr for one batch."""
         del batch
         return 1.0
 
     def show(self, model: nn.Module, data: Data, folder: Path) -> str:
-        """What people would look at, of the epoch that is reported so far.
+        """Show examples of what the model does. Called at the best epoch so far.
 
-        Files go into the folder; what is returned is printed at the end of a run.
+        Write files to the folder. `adamomentum train` prints the returned text.
         """
         del model, data, folder
         return ""
 
     def splits(self) -> Data:
-        """The data as the rules use it: validation examples are kept apart if they choose."""
+        """Return the splits as the rules use them.
+
+        If validation does not choose the epoch, its examples are trained on, or dropped.
+        """
         data: object = self.data()
         if not isinstance(data, Data):
             returns = f"data() of {type(self).__name__} returns {describe(data)}"
@@ -135,41 +166,47 @@ class Workload(ABC):
             return data
         return data.merged() if self.trains_on_validation else replace(data, validation=None)
 
+    def schedule_with(self, optimizer: str, settings: Settings) -> Schedule:
+        """Return the schedule of a contender with these values of `schedule_settings`."""
+        del settings
+        return self.schedule_of(optimizer)
+
     def schedule_of(self, optimizer: str) -> Schedule:
-        """The schedule of a contender, where they differ in it."""
+        """Return the schedule of an optimizer. Override it if optimizers need different ones."""
         del optimizer
         return self.schedule
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What must be said wherever a result is shown."""
+        """Warnings that must be shown with every result."""
         if self.selection != "test":
             return ()
         return ("the epoch was chosen ON TEST, as the authors did: too good by that",)
 
     @property
     def selection(self) -> Selection:
-        """The epoch that is reported: the best on validation; the last; the best on test."""
+        """Which epoch is reported: the best on validation, the last, or the best on test."""
         return self.rules_of(self.protocol).select
 
     @classmethod
     def rules_of(cls, protocol: str) -> Rules:
-        """The rules of a protocol on this workload."""
+        """Return the rules of a protocol on this workload."""
         return cls.rules.get(protocol) or rules.get(protocol)
 
     def source(self, split: Any, training: bool) -> Source:
-        """The batches of a split, for training or for an evaluation.
+        """Return the batches of a split, for training or for an evaluation.
 
-        Tuples of tensors and Datasets are cut into batches of `batch` examples; a Source stays as
-        it is. Override it for splits that are fed in another way.
+        Tuples of tensors and Datasets are cut into batches of `batch` examples. A Source is
+        returned as it is. Override this method for other kinds of splits.
         """
         del training
         return wrap(split, self.batch)
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
-        """The scores of a split."""
+        """Return the scores of a split: the mean over its examples."""
         sums: dict[str, float] = {}
         size = 0
+        examples: list[Tensor] = []
         device = next(model.parameters()).device
         for batch in in_order(self.source(split, training=False)):
             batch = to_device(batch, device)
@@ -182,27 +219,37 @@ class Workload(ABC):
                     right = f"it must be a mean, or one value for each of {count} examples"
                     raise LabError(f"scores() of {type(self).__name__} {gives}; {right}.")
                 total = value.sum() if value.ndim else value * count
+                if name == self.metric and value.ndim:
+                    examples.append(value)
                 sums[name] = sums.get(name, 0.0) + float(total)
+        whole = sum(map(len, examples)) == size
+        self.by_example = torch.cat(examples) if examples and whole else None
         return {name: total / size for name, total in sums.items()}
 
     def better(self, score: float, than: float) -> bool:
-        """Whether a score of the metric beats another; one that is not a number never does."""
+        """Whether a score of the metric is better than another. NaN is never better."""
         return score > than if self.larger_is_better else score < than
 
 
 class Classification(Workload):
-    """Examples (x, y) with y the number of the class: cross entropy, and accuracy in per cent."""
+    """Classification of examples (x, y), where y is the class number. Accuracy is in percent."""
 
     metric = "accuracy"
     larger_is_better = True
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Cross entropy."""
+        """Return the cross entropy."""
         x, y = batch
-        return nn.functional.cross_entropy(model(x), y)
+        return nn.functional.cross_entropy(self.measure(model(x), y), y)
+
+    def measure(self, logits: Tensor, y: Tensor) -> Tensor:
+        """Note the accuracy of a training batch, and return its logits unchanged."""
+        if logits.ndim == 2 and y.ndim == 1:
+            self.measured["accuracy"] = logits.argmax(-1) == y
+        return logits
 
     def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-        """Cross entropy and accuracy."""
+        """Return cross entropy and accuracy."""
         x, y = batch
         logits = model(x)
         loss = nn.functional.cross_entropy(logits, y, reduction="none")
@@ -232,7 +279,7 @@ def _are_spaces(value: object) -> bool:
 
 
 def _are_settings(value: object) -> bool:
-    """By protocol, optimizer and name."""
+    """Whether a value is protocol -> optimizer -> settings."""
     return isinstance(value, Mapping) and all(
         isinstance(stated, Mapping) and all(isinstance(own, Mapping) for own in stated.values())
         for stated in value.values()
@@ -254,7 +301,7 @@ VALUES: Mapping[str, Check] = {
     "epochs": _LENGTH,
     "steps": _LENGTH,
     "batch": _COUNT,
-    "averaged": _COUNT,
+    "averaged": _LENGTH,
     "d_updates": _COUNT,
     "schedule": (
         lambda value: not isinstance(value, type) and callable(getattr(value, "lr", None)),
@@ -282,6 +329,12 @@ VALUES: Mapping[str, Check] = {
     ),
     "grid": (lambda value: value is None or isinstance(value, str), "the name of a grid, or None"),
     "spaces": (_are_spaces, "values by optimizer and setting, as {'*': {'lr': (0.1, 0.01)}}"),
+    "reads": (
+        lambda value: (
+            isinstance(value, (tuple, list)) and all(isinstance(one, (str, Path)) for one in value)
+        ),
+        'files and folders, as ("houses.csv",)',
+    ),
     "rules": (
         lambda value: (
             isinstance(value, Mapping) and all(isinstance(own, Rules) for own in value.values())
@@ -289,7 +342,7 @@ VALUES: Mapping[str, Check] = {
         "Rules by the names of protocols, as {'fair': Rules(select='last')}",
     ),
 }
-"""For each attribute of a workload, what its value must be."""
+"""attribute of a workload -> check of its value, and what the value must be, in words."""
 
 _SYNONYMS = {
     "batch_size": "batch",
@@ -300,7 +353,7 @@ _SYNONYMS = {
     "grad_clip": "clip",
     "max_grad_norm": "clip",
 }
-"""What other libraries call attributes. Left alone, they would be ignored without a word."""
+"""Names that other libraries use for attributes. Without this check they would be ignored."""
 
 _MOVED = (
     "is not used any more: return a Source from data(), or write source(self, split, training), "
@@ -309,7 +362,7 @@ _MOVED = (
 
 
 def check(cls: type[Workload], file: Path) -> None:
-    """Refuse a class that would fail only after hours."""
+    """Raise a LabError if the class has a fault that would otherwise show only after hours."""
 
     def fault(member: str, words: str) -> LabError:
         return LabError(f"{cls.__name__}{member} in {file} {words}.")
@@ -331,17 +384,17 @@ def check(cls: type[Workload], file: Path) -> None:
 
 
 def check_splits(workload: Workload, data: Data) -> None:
-    """Refuse splits that cannot be trained on or evaluated."""
+    """Raise a LabError if a split cannot be trained on or evaluated."""
     name = type(workload).__name__
     if data.validation is None and workload.selection == "validation":
-        what = f"data() of {name} gives no validation examples"
-        raise LabError(f"{what}, by which the protocol {workload.protocol!r} chooses.")
+        what = f"the protocol {workload.protocol!r} chooses by validation examples"
+        raise LabError(f"{what}, but data() of {name} returns none.")
     for split, value in vars(data).items():
         training = split == "train"
         if value is None and split == "validation":
             continue
         if not training and type(workload).evaluate is not Workload.evaluate:
-            continue  # whatever its own evaluation understands
+            continue  # a custom evaluate() may accept any split
         try:
             source: object = workload.source(value, training)
         except LabError as error:

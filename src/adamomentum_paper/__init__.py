@@ -1,1 +1,4 @@
-"""The paper as a plugin of the lab: workloads, grids, rules, theory, landscapes, claims."""
+"""The paper's experiments, as a plugin of the lab.
+
+They are workloads, search grids, protocols, tests of the theory, loss landscapes, and the claims.
+"""

@@ -1,4 +1,4 @@
-"""What the two players of adversarial training minimise, as functions of D's output."""
+"""Losses of adversarial training, as functions of the discriminator's output."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Game:
-    """The losses of both players, means over the batch."""
+    """The losses of discriminator and generator, as means over the batch."""
 
     discriminator: Callable[[Tensor, Tensor], Tensor]
-    """Of its outputs on real and on generated images."""
+    """A function of the outputs on real and on generated images."""
     generator: Callable[[Tensor], Tensor]
-    """Of the discriminator's output on generated images."""
+    """A function of the output on generated images."""
 
 
 def vanilla_discriminator(real: Tensor, fake: Tensor) -> Tensor:
-    """Cross entropy of telling them apart (Goodfellow et al., 2014)."""
+    """Return the cross entropy of real against generated (Goodfellow et al., 2014)."""
     return functional.softplus(-real).mean() + functional.softplus(fake).mean()
 
 
 def vanilla_generator(fake: Tensor) -> Tensor:
-    """-log D, which does not saturate where the discriminator is sure."""
+    """Return -log D, which does not saturate if the discriminator is certain."""
     return functional.softplus(-fake).mean()
 
 
 def hinge_discriminator(real: Tensor, fake: Tensor) -> Tensor:
-    """No more than a margin of 1 is asked for (Lim and Ye, 2017)."""
+    """Return the hinge loss with a margin of 1 (Lim and Ye, 2017)."""
     return functional.relu(1 - real).mean() + functional.relu(1 + fake).mean()
 
 
 def hinge_generator(fake: Tensor) -> Tensor:
-    """The output itself."""
+    """Return the negative mean of the output."""
     return -fake.mean()
 
 
 def inconsistency(output: Tensor, augmented: Tensor) -> Tensor:
-    """How much augmenting an image changes the output (Zhang et al., 2020): mean square."""
+    """Return the mean square change of the output by augmentation (Zhang et al., 2020)."""
     return (output - augmented).square().mean()
 
 

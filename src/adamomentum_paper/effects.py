@@ -1,26 +1,25 @@
-"""What each change of the paper buys: contenders that differ in one thing, beside each other."""
+"""The effect of each change of the paper: comparisons of contenders that differ in one thing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from adamomentum_lab.race.judge import Effect, Row, score_pair
-from adamomentum_lab.selection import Measure
+from adamomentum_lab.race.judge import Effect
+from adamomentum_lab.race.referee import Pair
+from adamomentum_lab.race.result import Result
 from adamomentum_lab.space import Settings
-from adamomentum_lab.stats.comparisons import compare_pairs
 from adamomentum_lab.words import join_words
 
 
 @dataclass(frozen=True)
 class Change:
-    """From one contender to another there is one change."""
+    """Two contenders that differ in one thing."""
 
     what: str
     before: str
     after: str
     unless: Settings = field(default_factory=dict, hash=False)
-    """Settings of `before` under which there is no such change."""
+    """With these settings of `before`, the two do not differ in this thing."""
 
 
 CHANGES = (
@@ -28,14 +27,16 @@ CHANGES = (
     Change("eps inside v, not beside its root", "adamomentum-outer-eps", "adamomentum"),
     Change("eps inside v, not beside its root, for Adam", "adam", "eadam"),
     Change("being more than a larger lr for Adam", "adam-translated", "adamomentum"),
+    Change("its step lengths, tensor by tensor, for Adam", "eadam", "adam-matched-rms"),
+    Change("its directions within tensors", "adam-matched-rms", "adamomentum"),
     Change("RAdam's rectification", "adamomentum", "adamomentum-rectified", {"rectify": True}),
     Change("squaring the bias-corrected momentum", "adamomentum", "adamomentum-debiased"),
 )
 
 
-def effects(rows: Sequence[Row], by: Measure, tuned: bool) -> list[Effect]:
-    """Every change whose two contenders were raced, with Holm's correction over those."""
-    by_name = {row.optimizer: row for row in rows}
+def effects(result: Result) -> list[Effect]:
+    """Judge every change whose two contenders were raced. Corrected for the number of changes."""
+    by_name = {row.optimizer: row for row in result.rows}
     shown = [
         change
         for change in CHANGES
@@ -43,14 +44,13 @@ def effects(rows: Sequence[Row], by: Measure, tuned: bool) -> list[Effect]:
         and change.after in by_name
         and not _has(by_name[change.before].settings, change.unless)
     ]
-    pairs = [score_pair(by_name[change.before], by_name[change.after]) for change in shown]
-    found = compare_pairs(pairs, by.larger_is_better)
-    told = []
-    for change, comparison in zip(shown, found, strict=True):
+    found = []
+    verdicts = result.judge([Pair(change.after, change.before) for change in shown])
+    for change, verdict in zip(shown, verdicts, strict=True):
         differing = _differences(by_name[change.before].settings, by_name[change.after].settings)
-        caveat = _caveat(change, differing, tuned)
-        told.append(Effect(change.what, comparison, differing, caveat))
-    return told
+        caveat = _caveat(change, differing, tuned=result.race.trials > 0)
+        found.append(Effect(change.what, verdict, differing, caveat))
+    return found
 
 
 def _has(settings: Settings, some: Settings) -> bool:
@@ -58,7 +58,7 @@ def _has(settings: Settings, some: Settings) -> bool:
 
 
 def _differences(before: Settings, after: Settings) -> dict[str, list[object]]:
-    """A setting that one lacks is as if it were off: such is AdaMomentum's `rectify`."""
+    """Return the settings that differ. A missing setting, such as `rectify`, counts as off."""
     decays = bool(before.get("weight_decay") or after.get("weight_decay"))
     found = {}
     for name in dict.fromkeys([*before, *after]):
@@ -76,10 +76,10 @@ def _caveat(change: Change, differing: dict[str, list[object]], tuned: bool) -> 
     if not differing:
         return ""
     names = join_words([_in_words(name) for name in differing])
-    how = "Each was tuned for itself" if tuned else "Each had its own settings"
+    how = "Each was tuned separately" if tuned else "Each had its own settings"
     return (
-        f"{how}: {change.before} and {change.after} also differ in {names}, and what that does is "
-        "part of the difference."
+        f"{how}: {change.before} and {change.after} also differ in {names}, which is part of the "
+        "difference."
     )
 
 

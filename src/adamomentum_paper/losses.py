@@ -1,4 +1,4 @@
-"""Losses that torch does not have."""
+"""Losses that are not in torch."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch.nn import functional
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Divergence from a target with 1-s on the class and s/(n-1) on each other, batch mean.
+    """Return the mean KL divergence from a target with 1-s on the class and s/(n-1) on each other.
 
-    The form of the authors' scripts. torch's own `label_smoothing` gives the class 1-s+s/n and each
-    other s/n; and it leaves the entropy of the target in, a constant.
+    The authors' scripts use this form. torch's `label_smoothing` puts 1-s+s/n on the class and s/n
+    on each other, and does not subtract the entropy of the target, which is constant.
     """
     n = logits.shape[-1]
     log_p = functional.log_softmax(logits, -1)

@@ -1,4 +1,4 @@
-"""What the paper adds to the lab."""
+"""The plugin: what this package adds to the lab."""
 
 from __future__ import annotations
 

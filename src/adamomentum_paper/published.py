@@ -1,8 +1,8 @@
-"""What the paper reports.
+"""The paper's results, from the tables of arXiv 2106.11514.
 
-From the tables of results of arXiv 2106.11514. On CIFAR-10 and PTB the spread is the population
-standard deviation over five runs' best epochs. SNGAN's rows but for AdaMomentum's are quoted there
-from the AdaBelief paper (arXiv 2010.07468).
+On CIFAR-10 and PTB the spread is the population standard deviation over the best epochs of five
+runs. The paper quotes SNGAN's results, except AdaMomentum's, from the AdaBelief paper
+(arXiv 2010.07468).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _COLUMNS = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
-# Mean and spread of each optimizer; a dash where the paper has none. Without weight decay AdamW is
-# Adam, and has no result of its own on the GANs.
+# Mean and spread of each optimizer, or a dash if the paper has none. The GANs have no weight decay,
+# so there AdamW is Adam and has no separate result.
 _TABLE = """
 cifar10_vgg16 accuracy 94.73 0.12  93.29 0.10  93.33 0.15  93.44 0.16  93.79 0.17  93.90 0.10  94.57 0.09  94.80 0.10
 cifar10_resnet34 accuracy 96.47 0.09  95.39 0.11  95.48 0.10  95.28 0.19  95.51 0.07  95.67 0.16  96.04 0.07  96.33 0.07
@@ -29,7 +29,7 @@ cifar10_biggan fid 16.12 0.33  7.24 0.08  - -  7.38 0.04  14.81 0.31  7.17 0.06 
 
 @dataclass(frozen=True)
 class Published:
-    """The paper's results on one of its experiments: mean and spread of each optimizer."""
+    """The paper's results on one experiment: mean and spread of each optimizer."""
 
     metric: str
     values: dict[str, tuple[float, float]]

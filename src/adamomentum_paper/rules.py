@@ -1,4 +1,4 @@
-"""The paper's protocols: its text, and what its authors ran."""
+"""The paper's protocols: `paper` follows its text, `as-run` follows the authors' scripts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ FLAWS = {
         "The scripts behind the paper monitored test; its settings may have been chosen on it."
     ),
     "one lr for all": (
-        "It gives most adaptive methods the same lr, although AdaMomentum's steps are 4.36 times "
-        "Adam's at the same lr where gradients are noisy."
+        "Most adaptive methods have the same lr, although AdaMomentum's steps are 4.36 times as "
+        "long as Adam's at the same lr if gradients are noisy."
     ),
-    "Adam without decay": "Adam has no weight decay, all others have.",
+    "Adam without decay": "Adam has no weight decay; all other optimizers have.",
     "frozen matrices": "The recurrent matrices stay at their initial values.",
     "decay of PTB": "SGDM has no momentum, and weight decay is 1.2e-6 instead of 1.2e-4.",
     "rectified": "AdaMomentum and AdaBelief are rectified, which the paper does not say.",
@@ -20,16 +20,18 @@ FLAWS = {
 PAPER = Rules(
     select="last",
     tune=False,
-    summary="its settings, last epoch",
-    words="The settings are those the paper states, and the defaults where it states none. "
-    "Nothing was tuned here, and the last epoch is reported.",
+    decay="own",
+    summary="the paper's settings, last epoch",
+    words="Settings are those of the paper, or defaults if it states none. Nothing was tuned here, "
+    "and the last epoch is reported.",
     flaws=("chosen on test", "one lr for all"),
 )
 AS_RUN = Rules(
     select="test",
     tune=False,
-    summary="what the authors' scripts do",
-    words="As the authors' published scripts do it where they are known, errors included: for "
-    "comparison with their numbers, not for a verdict.",
+    decay="own",
+    summary="as in the authors' scripts",
+    words="Everything is done as in the authors' published scripts, errors included, as far as "
+    "they are known. This serves to compare with their numbers, not for a verdict.",
 )
 PROTOCOLS = {"paper": PAPER, "as-run": AS_RUN}

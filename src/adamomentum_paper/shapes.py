@@ -1,4 +1,4 @@
-"""Parameter shapes of the paper's models: what an optimizer's step time depends on."""
+"""Parameter shapes of the paper's models, for `adamomentum bench`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORKLOADS = {
 
 @functools.cache
 def models() -> dict[str, list[tuple[int, ...]]]:
-    """By the name of the model. Nothing is allocated."""
+    """Return the parameter shapes of each model. No memory is allocated for them."""
     with torch.device("meta"):
         found: dict[str, nn.Module] = {
             name: find_workload(workload).load()("full").model()

@@ -13,7 +13,11 @@ from adamomentum_lab.training.supervised import Supervised
 
 def loop_of(workload, folder=None, seed=1, build=AdaMomentum, **options):
     checkpoints = Checkpoints(folder) if folder else None
-    return Supervised(workload, build, seed, checkpoints=checkpoints, **options)
+
+    def build_for(model):
+        return build(model.parameters())
+
+    return Supervised(workload, build_for, seed, checkpoints=checkpoints, **options)
 
 
 def weights(loop):

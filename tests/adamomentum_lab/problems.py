@@ -26,6 +26,40 @@ class Problem(Classification):
         return nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.3), nn.ReLU(), nn.Linear(8, 2))
 """
 
+BOWL = """
+import torch
+from torch import nn
+from adamomentum_lab import Data, Workload
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2))
+        self.register_buffer("noise", 0.01 * torch.randn(()))
+
+class Bowl(Workload):
+    '''One step down a quadratic with curvatures 1 and 100; the seed only adds to the score.
+
+    SGD leaves ((1 - lr)^2 + 100 (1 - 100 lr)^2) / 2, at least 0.49; Adam leaves 50.5 (1 - lr)^2.
+    '''
+    epochs = 1
+    metric = "height"
+
+    def data(self):
+        one = (torch.zeros(1, 1),)
+        return Data(one, one, one)
+
+    def model(self):
+        return Net()
+
+    def loss(self, model, batch):
+        return 0.5 * (torch.tensor([1.0, 100.0]) * model.weight ** 2).sum()
+
+    def scores(self, model, batch):
+        loss = self.loss(model, batch)
+        return {"loss": loss, "height": loss + model.noise}
+"""
+
 PROBLEMS = {
     "plain": HEAD,
     "clipped": HEAD + "\n    clip = 0.5\n",
@@ -46,6 +80,7 @@ PROBLEMS = {
     def loss(self, model, batch):
         raise RuntimeError("this is the user's own fault")
 """,
+    "bowl": BOWL,
     # Its worker dies once, or always.
     "dies_once": HEAD
     + """

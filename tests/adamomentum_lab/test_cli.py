@@ -1,8 +1,11 @@
 """The command, as its users call it: results and mistakes. tests/journeys starts real processes."""
 
 import json
+import os
+import shlex
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -11,7 +14,7 @@ from adamomentum_lab.cli import app
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import locked
-from tests.adamomentum_lab.command_line import run_here, without_machine
+from tests.adamomentum_lab.command_line import run_here, run_process, without_machine
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 
 
@@ -40,10 +43,17 @@ def usage_error(*args):
          "none of these optimizers has a setting 'momentum'; there are lr, weight_decay, eps"),
         (["race", "digits_mlp", "--tune", "lr", "--trials", "0"], "--trials 0; leave --tune out"),
         (["race", "digits_mlp", "--tune", "lr", "--protocol", "as-run"], "leave --tune out"),
-        (["race", "digits_mlp", "--halving", "--trials", "0"], "leave --halving out"),
+        (["race", "digits_mlp", "--halving"], "--halving needs --search grid or random"),
+        (["race", "digits_mlp", "--space", "adam.lr=1:2", "--trials", "0"], "leave --space out"),
+        (["race", "digits_mlp", "--pairs", "all", "--baseline", "adam"], "leave --baseline out"),
+        (["race", "digits_mlp", "--pairs", "some"], "no pairs 'some'; there are baseline, all"),
+        (["race", "digits_mlp", "--one-look", "--until-decided"], "leave --until-decided out"),
+        (["race", "digits_mlp", "--margin", "0"], "--margin must be above 0"),
+        (["race", "digits_mlp", "--certify", "-1"], "greater than or equal to 0"),
         (["race", "digits_mlp", "--search", "random", "--trials", "0"], "leave --search out"),
-        (["race", "digits_mlp", "--search", "bayes"], "no search 'bayes'; there are grid, random"),
+        (["race", "digits_mlp", "--search", "bayes"], "'bayes'; there are bracket, grid, random"),
         (["race", "digits_mlp", "--seeds", "0"], "greater than or equal to 1"),
+        (["race", "digits_mlp", "--space", "lr=1:2"], "'lr=1:2' is not a search space; write one"),
         (["train", "digits_mlp", "--optimizer", "adamm"], "did you mean 'adam'?"),
         (["train", "digits_mlp", "--optimizer", "adam", "--momentum", "1"], "no setting 'mom"),
         (["train", "digits_mlp", "--optimizer", "adam", "--betas", "0.9"], "not '0.9'"),
@@ -53,6 +63,25 @@ def usage_error(*args):
 def test_wrong_usage(args, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert sentence in usage_error(*args)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["--space", "adm.lr=1:2"], "there is no optimizer 'adm' (did you mean 'adam'?)"),
+        (["--space", "adam.lr=0,1"], "lr is searched on a logarithmic scale, which has no 0."),
+        (["--space", "adam.betas=(0.9,0.99),(0.9,2.0)"], "adam refuses what spaces or settings of"),
+        (["--baseline", "adm"], "the baseline 'adm' is not raced; it must be of sgdm, adam"),
+        (["--baseline", "sign"], "the baseline 'sign' is not raced; it must be of sgdm, adam"),
+    ],
+)
+def test_what_cannot_be_raced_is_one_sentence(args, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run_here("race", "digits_mlp", *args)
+    assert done.returncode != 0
+    assert done.stderr.startswith(f"adamomentum: {sentence}")
+    assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -80,7 +109,9 @@ def test_list():
     assert list(listed["contenders"])[:8] == paper
     assert listed["contenders"]["adamomentum"]["defaults"]["eps"] == 1e-16
     adam = listed["contenders"]["adam"]
-    assert adam.keys() == {"summary", "defaults", "source", "decay", "space", "needs"}
+    facts = {"family", "year", "summary", "defaults", "source", "decay", "space", "needs"}
+    assert adam.keys() == facts
+    assert (adam["family"], adam["year"]) == ("Adam", 2014)
     assert (adam["decay"], adam["needs"]) == ("coupled", [])
     assert adam["space"] == {"lr": [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]}
     assert "Adam; coupled weight decay" in text
@@ -164,7 +195,7 @@ def test_an_error_in_the_users_file_is_the_users(tmp_path):
 def test_a_dry_run_shows_every_trial_and_runs_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     args = ["race", "digits_mlp", "--optimizers", "sgdm,adabound", "--tune", "lr,momentum,final-lr"]
-    args += ["--trials", "3", "--seeds", "2", "--halving", "--dry-run"]
+    args += ["--trials", "3", "--seeds", "2", "--search", "grid", "--halving", "--dry-run"]
     done = CliRunner().invoke(app, args)
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
@@ -180,6 +211,45 @@ def test_a_dry_run_shows_every_trial_and_runs_nothing(tmp_path, monkeypatch):
     assert plan["budget"]["epochs"] == 150
     assert len(plan["budget"]["contenders"]["adabound"]["trials"]) == 3
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_a_bracketing_search_shows_where_it_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    args = ["race", "digits_mlp", "--optimizers", "sgdm,adamw", "--trials", "3", "--seeds", "2"]
+    args += ["--margin", "0.5", "--until-decided", "--space", "adamw.lr=1e-4:1e-2", "--dry-run"]
+    done = CliRunner().invoke(app, args)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert "up to 3 tuning runs and 2 final runs each, at most 200 epochs." in lines[0]
+    assert "sgdm: lr from 0.1 searched by bracketing, with at most 3 trials." in lines
+    assert "adamw: lr from 0.0001 and 0.01 searched by bracketing, with at most 3 trials." in lines
+    plan = json.loads(CliRunner().invoke(app, [*args, "--json"]).output)
+    spec = plan["spec"]
+    assert (spec["search"], spec["baseline"], spec["margin"]) == ("bracket", "adamw", 0.5)
+    assert (spec["looks"], spec["certify"]) == ("until decided", 8)
+    assert plan["budget"]["epochs"] == 200
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_of_a_race_is_the_same_race(no_workers, tmp_path):
+    """What its record says runs it again, with every option."""
+    file = write_problem(tmp_path, "bowl")
+    folder = ["--runs", tmp_path / "runs"]
+    args = ["--optimizers", "adam,sgdm", "--trials", "4", "--seeds", "2", "--pairs", "all"]
+    args += ["--margin", "0.5", "--one-look", "--certify", "3", "--own-decay", "--tune", "lr"]
+    args += ["--space", "adam.lr=0.1:10", "--space-is-hard"]
+    done = run_here("race", file, *args, *folder, "--json")
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)
+    words = shlex.split(first["machine"]["command"])
+    assert words[:2] == ["adamomentum", "race"]
+    again = run_here(*words[1:], *folder, "--json")
+    assert again.returncode == 0, again.stderr
+    assert without_machine(json.loads(again.stdout)) == without_machine(first)
+    assert len(list((tmp_path / "runs" / "races").iterdir())) == 1
+    rates = [trial["settings"]["lr"] for trial in first["tuning"]["contenders"]["adam"]["trials"]]
+    assert rates == [0.1, 10.0, 1.0, 3.16228]  # nothing outside the walls
+    assert [look["level"] for look in first["looks"]] == [0.05]
 
 
 @pytest.mark.parametrize("protocol", ["paper", "as-run"])
@@ -234,7 +304,7 @@ def test_a_run_that_another_process_holds_is_refused_at_once(tmp_path):
         done = train(tmp_path)
         assert time.monotonic() - begun < 30  # it does not wait
     assert done.returncode == 1
-    assert done.stderr == f"adamomentum: another process is at work on the run in {folder}.\n"
+    assert done.stderr == f"adamomentum: another process is training the run in {folder}.\n"
     assert train(tmp_path).returncode == 0
 
 
@@ -244,12 +314,13 @@ def test_a_race_takes_what_train_has_done(no_workers, tmp_path):
     args = ["--runs", tmp_path / "runs", "--scale", "smoke"]
     done = run_here("train", file, "--optimizer", "adam", *args)
     assert done.returncode == 0, done.stderr
-    done = run_here("race", file, "--optimizers", "adam", "--trials", "0", "--seeds", "1", *args)
+    args += ["--trials", "0", "--seeds", "1", "--own-decay"]  # the form that `train` has
+    done = run_here("race", file, "--optimizers", "adam", *args)
     assert done.returncode == 0, done.stderr
-    assert "1 of 1 runs were finished before." in done.stderr
+    assert "1 of 1 runs were already finished." in done.stderr
 
 
-def test_when_every_run_fails_it_is_said(no_workers, tmp_path):
+def test_an_error_if_every_run_fails(no_workers, tmp_path):
     file = write_problem(tmp_path, "raises")
     args = ["--optimizers", "adam", "--trials", "0", "--seeds", "2"]
     done = run_here("race", file, *args, "--runs", tmp_path / "runs")
@@ -291,3 +362,76 @@ def test_debug_shows_where_a_run_failed(tmp_path, capfd):
     assert "Traceback" in done.stderr
     assert "return self.nowhere" in done.stderr
     assert "Traceback" not in run_here(*args).stderr
+
+
+NOISY = """
+import os
+os.system("echo imported")
+from adamomentum_lab import Classification, Data
+import torch
+from torch import nn
+
+class Noisy(Classification):
+    epochs = 1
+
+    def __init__(self, *args):
+        os.system("echo made")
+        super().__init__(*args)
+
+    def data(self):
+        os.system("echo data")
+        x, y = torch.randn(30, 2), torch.arange(30) % 2
+        return Data((x, y), (x, y), (x, y))
+
+    def model(self):
+        os.write(1, b"model")
+        return nn.Linear(2, 2)
+"""
+
+
+@pytest.mark.parametrize("command", ["train", "race"])
+def test_what_users_code_and_its_processes_print_is_no_result(tmp_path, command, capfd, no_workers):
+    file = tmp_path / "noisy.py"
+    file.write_text(NOISY)
+    words = {
+        "train": ("--optimizer", "adam"),
+        "race": ("--optimizers", "adam,sgdm", "--trials", 0, "--seeds", 1),
+    }[command]
+    done = run_here(
+        command, file, *words, "--scale", "smoke", "--runs", tmp_path / "runs", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert json.loads(done.stdout)
+    for word in ("imported", "made", "data", "model"):
+        assert word in err
+
+
+def test_a_file_whose_name_is_no_utf_8_and_a_message_that_is_no_text(tmp_path):
+    file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.py"))
+    file.write_text(PROBLEMS["raises"].replace("the user's own", "the \\ud800 own"))
+    words = ("--optimizer", "adam", "--scale", "smoke", "--runs", tmp_path / "runs")
+    done = run_process("train", file, *words)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "the \\ud800 own fault" in done.stderr
+    [run] = Store(tmp_path / "runs").all()
+    assert run.status == "failed"
+    file.write_text(PROBLEMS["plain"])
+    for output in ((), ("--json",)):
+        done = run_process("train", file, *words, *output)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+        assert "udce9" in done.stdout
+
+
+@pytest.mark.parametrize("error", ["raise RuntimeError('no')", "1 / 0"])
+def test_a_run_that_ends_with_an_error_is_stored_as_failed(tmp_path, error):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        PROBLEMS["raises"].replace('raise RuntimeError("this is the user\'s own fault")', error)
+    )
+    done = run_here("train", file, "--optimizer", "adam", "--scale", "smoke", "--runs", tmp_path)
+    assert done.returncode == 1
+    [run] = Store(tmp_path).all()
+    assert run.status == "failed"

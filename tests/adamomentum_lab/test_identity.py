@@ -1,18 +1,18 @@
 """What a digest covers: the code that decides about the numbers of a run, and nothing else."""
 
+import importlib
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import adamomentum_lab
 from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.spec import Spec
-from adamomentum_lab.engine.store import Run, Store
-from adamomentum_lab.identity import digest, reached_modules
-from adamomentum_lab.race.plan import Race, count_outdated_runs, make_plan
-from adamomentum_lab.report.terminal import plan_lines
+from adamomentum_lab.identity import digest, parts, reached_modules
+from adamomentum_lab.race.plan import Race
 
 LAB = Path(adamomentum_lab.__file__).parent
 
@@ -83,8 +83,7 @@ def test_a_file_that_cannot_be_parsed_has_a_digest(tmp_path):
 def test_networks_data_and_losses_of_an_installed_workload_count(workload, modules):
     reached = reached_modules(find_workload(workload).file)
     assert {f"adamomentum_paper.{name}" for name in modules} <= reached.keys()
-    assert "adamomentum_lab.workload" in reached
-    assert "adamomentum_lab.schedules" in reached
+    assert not any(name.partition(".")[0] == "adamomentum_lab" for name in reached)
     assert not any(name.partition(".")[0] in ("torch", "numpy", "typing") for name in reached)
 
 
@@ -92,6 +91,7 @@ def test_the_code_of_a_contender_counts(tmp_path):
     reached = reached_modules(LAB / "contenders" / "yogi.py")
     assert "adamomentum_lab.contenders._formula" in reached
     assert "adamomentum.torch.optimizer" in reached_modules(LAB / "contenders" / "adamomentum.py")
+    assert "adamomentum/torch/_cpu_step.h" in contenders.parts_of("adamomentum")
     changed = tmp_path / "yogi.py"
     changed.write_text((LAB / "contenders" / "yogi.py").read_text() + "# changed\n")
     assert digest(changed) != contenders.code_of("yogi")
@@ -112,20 +112,57 @@ def test_a_specification_of_version_0_1_keeps_its_id():
     assert Spec.from_json({**old, "optimizer_code": "abc"}).id != spec.id
 
 
-def test_a_race_says_that_runs_of_other_code_are_repeated(tmp_path):
-    reference = find_workload("digits_mlp")
-    race = Race("digits_mlp", reference.code, ("adam", "sgdm"), 0, 2, "smoke", "fair")
-    plan = make_plan(race, reference.load())
-    store = Store(tmp_path)
-    assert count_outdated_runs(plan, store) == 0
-    for seed in (1, 2):
-        spec = race.spec("adam", plan.starts["adam"], seed)
-        old = Spec.from_json({**spec.as_json(), "code": "of 0.1", "optimizer_code": ""})
-        store.finish(Run(old, "done"))
-    assert count_outdated_runs(plan, store) == 2
-    assert plan_lines(plan, [], 2)[-1] == (
-        "2 stored runs with these settings came from other code of the workload or the optimizer, "
-        "and will be repeated."
+def test_what_a_digest_stands_for_has_names(problem):
+    found = parts(problem)
+    assert {*found} == {
+        "the file itself", "near.py", "far.py", "package.py", "package/inner.py",
+        "package/deep.py", "torch", "the lab's training code",
+    }  # fmt: skip
+    assert found["torch"] == torch.__version__.partition("+")[0]
+
+
+def test_the_versions_of_installed_packages_count(tmp_path):
+    """By the name that a package is imported by, which may not be that of what is installed."""
+    (tmp_path / "problem.py").write_text(
+        "import numpy\nfrom sklearn import datasets\nimport json\n"
     )
-    store.finish(Run(race.spec("adam", plan.starts["adam"], 1), "done"))
-    assert count_outdated_runs(plan, store) == 1
+    found = parts(tmp_path / "problem.py")
+    for name in ("numpy", "sklearn"):
+        assert found[name] == importlib.import_module(name).__version__
+    assert "json" not in found
+
+
+def test_an_edit_of_the_lab_keeps_stored_runs():
+    """Nothing but the number stands for modules that train, none of which a digest reads."""
+    for file in (find_workload("digits_cnn").file, LAB / "contenders" / "adam.py"):
+        lab = {*reached_modules(file)} - {"adamomentum_lab.contenders._formula"}
+        assert {name for name in lab if name.startswith("adamomentum_lab")} <= {
+            "adamomentum_lab.digits"
+        }
+    assert "the lab's training code" in find_workload("digits_cnn").parts
+
+
+def test_two_files_may_have_neighbours_of_the_same_name(tmp_path):
+    """One after the other in one process: each finds its own, before and after the import."""
+    text = (
+        "from adamomentum_lab import Workload\nfrom near import SLOPE\n"
+        "class Mine(Workload):\n    slope = SLOPE\n    data = model = loss = None\n"
+    )
+    found = []
+    for name, slope in (("one", 1.0), ("other", 2.0), ("one", 1.0)):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "mine.py").write_text(text)
+        (tmp_path / name / "near.py").write_text(f"SLOPE = {slope}\n")
+        reference = find_workload(str(tmp_path / name / "mine.py"))
+        assert reference.load().slope == slope
+        assert find_workload(str(reference.file)) == reference
+        found.append(reference.code)
+    assert found[0] == found[2] != found[1]
+
+
+def test_an_edited_file_is_imported_again(tmp_path):
+    file = tmp_path / "mine.py"
+    text = "from adamomentum_lab import Workload\nclass Mine(Workload):\n    batch = {}\n"
+    for batch in (1, 22, 333):
+        file.write_text(text.format(batch) + "    data = model = loss = None\n")
+        assert find_workload(str(file)).load().batch == batch

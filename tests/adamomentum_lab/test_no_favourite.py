@@ -16,7 +16,9 @@ FILES = [
     if "contenders" not in file.relative_to(LAB).parts
 ]
 # The command and the package have the optimizer's name, too: `adamomentum race`, adamomentum[lab].
-COMMAND = re.compile(r"adamomentum (race|train|list|report|bench|needs|on|makes|reads)\b")
+COMMAND = re.compile(
+    r"adamomentum (race|train|list|contenders|report|bench|needs|on|makes|reads)\b"
+)
 PACKAGE = re.compile(r"adamomentum(_lab|_paper|\[|\.)|ADAMOMENTUM_|import adamomentum")
 # Where the name stands alone, but means one of these: how often, and which.
 ALONE = {
@@ -24,7 +26,9 @@ ALONE = {
     "report/page.py": 1,  # the same, in the report
     "report/page.html": 1,  # the same
     "race/facts.py": 1,  # the command that repeats a race
-    "report/terminal.py": 1,  # the command that makes a page
+    "report/terminal.py": 2,  # the command that makes a page
+    "engine/store.py": 2,  # the package
+    "files.py": 1,  # the folder in the cache
     "identity.py": 1,  # the package
     "engine/ray.py": 1,  # the folder in the cache
     "cli.py": 3,  # the command

@@ -92,7 +92,7 @@ def test_a_broken_plugin_is_named(monkeypatch):
     try:
         with pytest.raises(LabError, match=r"the plugin 'mine\.plugin:PLUGIN' needs scipyy"):
             load(ModuleNotFoundError("No module named 'scipyy'", name="scipyy"))
-        with pytest.raises(LabError, match=r"is no adamomentum_lab\.plugins\.Plugin"):
+        with pytest.raises(LabError, match=r"is not an adamomentum_lab\.plugins\.Plugin"):
             load({"workloads": "mine"})
         assert load(ModuleNotFoundError("No module named 'mine'", name="mine")) == ()
         assert load(plugins.Plugin(workloads="mine")) == (plugins.Plugin(workloads="mine"),)

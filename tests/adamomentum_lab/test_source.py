@@ -110,7 +110,7 @@ def test_repeated_passes_are_cut_anew():
         (Tokens(torch.arange(1), 2, 1), "it has no examples"),
     ],
 )
-def test_what_is_no_split_is_told(split, words):
+def test_a_wrong_split_raises_an_error(split, words):
     with pytest.raises(LabError, match=words):
         wrap(split, 2)
 
@@ -131,11 +131,11 @@ class Planned(Tensors):
             iter([]),
             r"plan\(\) of Planned returns a list_iterator; it must return a list of batches",
         ),
-        ([], r"plan\(\) of Planned returns no batches; there must be one at least"),
-        ([1, 2], r"plan\(\) of Planned has 1 for a batch, not a list of its examples"),
+        ([], r"plan\(\) of Planned returns no batches; it must return at least one"),
+        ([1, 2], r"plan\(\) of Planned has 1 for a batch; it must be a list of examples"),
     ],
 )
-def test_what_is_no_plan_is_told(planned, words, monkeypatch):
+def test_a_wrong_plan_raises_an_error(planned, words, monkeypatch):
     monkeypatch.setattr(Planned, "planned", planned)
     source = Planned((torch.arange(5),), 2)
     for read in (lambda: next(in_order(source)), lambda: next(feed(source, 0, 0))):

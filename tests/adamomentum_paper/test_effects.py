@@ -3,21 +3,20 @@
 from dataclasses import asdict
 
 from adamomentum_lab import contenders
-from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.files import dumps
-from adamomentum_lab.race.judge import Row
-from adamomentum_lab.report.sentences import of_comparison
-from adamomentum_lab.stats.estimates import Estimate
+from adamomentum_lab.report.verdicts import sentence
 from adamomentum_paper.effects import CHANGES, effects
+from tests.tools.made import race_of, trial
 
 
-def row_of(name, *values, **settings):
-    shown = {**contenders.get(name).settings, **settings}
-    known = [value for value in values if value is not None]
-    return Row(name, shown, Estimate.of(known), list(values), values.count(None), 0)
-
-
-WORKLOAD = find_workload("digits_cnn").load()("mini", "fair")
+def raced(scores, trials=0, **settings):
+    """A race with these test accuracies by seed, the settings of each being its defaults and these
+    by name."""
+    tried = {}
+    for name in scores:
+        own = settings.get(name.replace("-", "_"), {})
+        tried[name] = ([trial(**{**contenders.get(name).settings, **own})], 0)
+    return race_of(scores, "digits_cnn", trials=tried, spec={"trials": trials})
 
 
 def test_changes_are_between_contenders_with_the_same_settings():
@@ -28,55 +27,48 @@ def test_changes_are_between_contenders_with_the_same_settings():
 
 
 def test_what_the_momentum_buys():
-    rows = [
-        row_of("eadam", 90.0, 91.0, 90.5, 90.2, 90.9),
-        row_of("adamomentum", 92.1, 93.0, 92.4, 92.2, 93.1),
-        row_of("sgdm", 1.0, 2.0, 3.0, 4.0, 5.0),
-    ]
-    (found,) = effects(rows, WORKLOAD, tuned=True)
+    scores = {
+        "eadam": [90.0, 91.0, 90.5, 90.2, 90.9],
+        "adamomentum": [92.1, 93.0, 92.4, 92.2, 93.1],
+        "sgdm": [1.0, 2.0, 3.0, 4.0, 5.0],
+    }
+    (found,) = effects(raced(scores))
     assert found.what == "squaring the momentum in v, not the gradient"
-    assert (found.comparison.base, found.comparison.other) == ("eadam", "adamomentum")
-    assert round(found.comparison.difference.mean, 2) == 2.04
-    assert found.comparison.verdict == "better"
-    assert found.comparison.comparisons == 1
+    assert (found.verdict.a, found.verdict.b) == ("adamomentum", "eadam")
+    assert round(found.verdict.difference, 2) == 2.04
+    assert (found.verdict.kind, found.verdict.pairs) == ("better", 1)
     assert (found.differing, found.caveat) == ({}, "")
-    said = of_comparison(found.comparison, "test accuracy")
-    assert "adamomentum is better than eadam: its test accuracy is 2.04 higher" in said
+    said = sentence(found.verdict, "test accuracy")
+    assert said.startswith("adamomentum scores better than eadam at their defaults, untuned: test")
     assert '"what"' in dumps(asdict(found))
 
 
-def test_settings_that_differ_are_told():
-    rows = [
-        row_of("adam-translated", 90.0, 91.0, lr=0.01, betas=[0.9, 0.999]),
-        row_of("adamomentum", 92.0, 91.0),
-    ]
-    (found,) = effects(rows, WORKLOAD, tuned=True)
+def test_settings_that_differ_are_named():
+    scores = {"adam-translated": [90.0, 91.0], "adamomentum": [92.0, 91.0]}
+    (found,) = effects(raced(scores, trials=1, adam_translated={"lr": 0.01, "betas": [0.9, 0.999]}))
     # Without weight decay, its form is no difference; a list of betas is the same as a tuple.
     assert found.differing == {"lr": [0.01, 0.001], "eps": [1e-8, 1e-16]}
     assert found.caveat == (
-        "Each was tuned for itself: adam-translated and adamomentum also differ in lr and eps, and "
-        "what that does is part of the difference."
+        "Each was tuned separately: adam-translated and adamomentum also differ in eps and lr, "
+        "which is part of the difference."
     )
-    rows = [row_of("adam", 90.0, 91.0, weight_decay=0.1, eps=1e-16)]
-    rows.append(row_of("eadam", 90.0, 92.0, weight_decay=0.1))
-    (found,) = effects(rows, WORKLOAD, tuned=False)
+    scores = {"adam": [90.0, 91.0], "eadam": [90.0, 92.0]}
+    race = raced(scores, adam={"weight_decay": 0.1, "eps": 1e-16}, eadam={"weight_decay": 0.1})
+    (found,) = effects(race)
     assert found.caveat.startswith("Each had its own settings: adam and eadam also differ in the ")
-    assert "in the form of weight decay, and" in found.caveat
+    assert "in the form of weight decay, which is part of" in found.caveat
 
 
 def test_the_correction_is_for_the_effects_shown():
     names = {name for change in CHANGES for name in (change.before, change.after)}
-    rows = [row_of(name, 1.0 * i, 2.0, 5.0) for i, name in enumerate(sorted(names))]
-    assert {effect.comparison.comparisons for effect in effects(rows, WORKLOAD, tuned=True)} == {6}
-    assert effects(rows[:1], WORKLOAD, tuned=True) == []
+    scores = {name: [1.0 * i, 2.0, 5.0] for i, name in enumerate(sorted(names))}
+    assert {effect.verdict.pairs for effect in effects(raced(scores))} == {8}
+    assert effects(raced({"adam": [1.0, 2.0, 5.0]})) == []
 
 
 def test_adamomentum_that_is_rectified_has_nothing_to_gain_by_it():
-    rows = [
-        row_of("adamomentum", 1.0, 2.0, rectify=True),
-        row_of("adamomentum-rectified", 1.0, 2.0),
-        row_of("adamomentum-debiased", 1.0, 2.0),
-    ]
-    (found,) = effects(rows, WORKLOAD, tuned=False)
-    assert found.comparison.other == "adamomentum-debiased"
+    names = ("adamomentum", "adamomentum-rectified", "adamomentum-debiased")
+    scores = {name: [1.0, 2.0] for name in names}
+    (found,) = effects(raced(scores, adamomentum={"rectify": True}))
+    assert found.verdict.a == "adamomentum-debiased"
     assert found.differing == {"rectify": [True, False]}

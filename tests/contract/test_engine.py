@@ -54,7 +54,7 @@ def test_every_engine_has_a_line():
     assert {*NAMES} <= {*ENGINES}
 
 
-def test_its_runs_are_those_of_one_process_and_are_told_in_order(engine, tmp_path):
+def test_its_runs_equal_those_of_one_process_and_come_in_order(engine, tmp_path):
     jobs = jobs_of(engine.store, tmp_path, "plain", [1, 2, 3])
     events = []
     runs = engine.run(jobs, events.append)
@@ -78,7 +78,7 @@ def test_a_finished_run_is_not_repeated(engine, tmp_path):
     runs = engine.run(jobs, events.append)
     assert runs[0].epochs == first[0].epochs
     assert {event.spec.seed for event in events if isinstance(event, RunBegun)} == {2}
-    assert engine.said == ["1 of 2 runs were finished before."]
+    assert engine.said == ["1 of 2 runs were already finished."]
 
 
 def test_runs_that_follow_from_others_are_done_too(engine, tmp_path):
@@ -121,4 +121,4 @@ def test_a_run_whose_process_dies_is_tried_again_with_the_same_numbers(engine, t
     (plain,) = engine.run(jobs_of(engine.store, tmp_path, "plain", [1]))
     assert run.status == "done"
     assert run.epochs == plain.epochs
-    assert any("it is tried again" in line for line in engine.said)
+    assert any("the run is tried again" in line for line in engine.said)

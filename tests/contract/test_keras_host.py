@@ -783,6 +783,31 @@ def _(tmp_path):
     assert float(optimizer.scale_loss(1.0)) == 16
 
 
+@demand("LossScaleOptimizer counts as it counts around Adam, also where gradients accumulate")
+def _(tmp_path):
+    counts = []
+    for kind in (AdaMomentum, keras.optimizers.Adam):
+        owners = variables()
+        inner = kind(1e-2, gradient_accumulation_steps=2)
+        optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=8.0)
+        counts.append([])
+        for gradients in walk(owners, 5):
+            scaled(optimizer, owners, tensors(gradients))
+            counts[-1].append((int(optimizer.iterations), int(inner.iterations)))
+    assert counts[0] == counts[1]
+
+
+# On JAX Keras' own Adam raises UnexpectedTracerError here, too.
+@demand("LossScaleOptimizer may have no variables", on=("torch", "numpy", "tensorflow"))
+def _(tmp_path):
+    inner = AdaMomentum(1e-2)
+    optimizer = keras.optimizers.LossScaleOptimizer(inner)
+    optimizer.build([])
+    optimizer.apply([])
+    assert optimizer.built
+    assert int(inner.iterations) == 0
+
+
 @demand("LossScaleOptimizer's config holds ours")
 def _(tmp_path):
     inner = AdaMomentum(SCHEDULE, amsgrad=True, weight_decay=0.5)

@@ -212,18 +212,80 @@ def dtypes_mix_in_a_group(options):
 
 @demand
 def takes_a_tensor_as_lr(options):
+    """Of any shape with one element; a scheduler changes it in place."""
     if not trainable(options):
         return
-    tasks = [Affine(), Affine()]
-    numbers = AdaMomentum(tasks[0].params, **{**options, "lr": 1e-3})
     if options["foreach"]:
         with pytest.raises(ValueError, match="lr as a Tensor is not supported"):
-            AdaMomentum(tasks[1].params, **{**options, "lr": torch.tensor(1e-3)})
+            AdaMomentum(Affine().params, **{**options, "lr": torch.tensor(1e-3)})
         return
-    tensors = AdaMomentum(tasks[1].params, **{**options, "lr": torch.tensor(1e-3)})
-    for task, optimizer in zip(tasks, (numbers, tensors), strict=True):
-        walk(task, optimizer, 5)
-    same(tasks[0].params, tasks[1].params)
+    for shape in ((), (1,), (1, 1)):
+        results = []
+        for lr in (1e-3, torch.full(shape, 1e-3, dtype=torch.float64)):
+            task = Affine()
+            optimizer = AdaMomentum(task.params, **{**options, "lr": lr})
+            given = optimizer.param_groups[0]["lr"]
+            scheduler = lr_scheduler.StepLR(optimizer, 2, 0.5)
+            for _ in range(5):
+                walk(task, optimizer, 1)
+                scheduler.step()
+            if isinstance(lr, torch.Tensor):
+                assert optimizer.param_groups[0]["lr"] is given
+                assert given.item() == pytest.approx(2.5e-4)
+            results.append(task.params)
+        same(*results)
+
+
+@demand
+def groups_follow_a_scheduler(options):
+    """Each with its own lr, as if it had an optimizer and a scheduler of its own."""
+    if not trainable(options) or torch.is_tensor(options.get("lr")):
+        return
+    for make in INFO.scheduler_inputs:
+        together, apart = Affine(), Affine()
+        weight, bias = together.params
+        groups = [{"params": [weight], "lr": 1e-2}, {"params": [bias]}]
+        optimizers = [AdaMomentum(groups, **{**options, "lr": 1e-3})]
+        for param, lr in zip(apart.params, (1e-2, 1e-3), strict=True):
+            optimizers.append(AdaMomentum([param], **{**options, "lr": lr}))
+        schedulers = [[one(optimizer) for one in make] for optimizer in optimizers]
+        for _ in range(4):
+            losses = [together.backward().item(), apart.backward().item()]
+            for optimizer, own in zip(optimizers, schedulers, strict=True):
+                optimizer.step()
+                for scheduler in own:
+                    plateau = isinstance(scheduler, lr_scheduler.ReduceLROnPlateau)
+                    scheduler.step(*(losses[:1] if plateau else []))
+        same(together.params, apart.params)
+
+
+@demand
+def empty_parameters_are_no_obstacle(options):
+    """Without elements, with a gradient or none, beside one that has elements."""
+    if not trainable(options):
+        return
+    results = []
+    for shapes in ([(3,)], [(0,), (3,), (2, 0)]):
+        params = [parameter(*shape) for shape in shapes]
+        optimizer = AdaMomentum(params, **options)
+        for seed in range(2):
+            for param in params:
+                param.grad = gradient(param, seed) if param.numel() or seed else None
+            optimizer.step()
+        results.append(next(param for param in params if param.numel()))
+    same(*results)
+
+
+@demand
+def parameters_are_listed_once(options):
+    """Twice in a group is a warning, in two groups an error."""
+    param = parameter(2)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        AdaMomentum([param, param], **options)
+    with pytest.raises(ValueError, match="more than one parameter group"):
+        AdaMomentum([{"params": [param]}, {"params": [param]}], **options)
+    with pytest.raises(TypeError, match="iterable of Tensors"):
+        AdaMomentum(param, **options)
 
 
 @demand
@@ -441,6 +503,22 @@ def step_hooks_are_called_in_order(options):
 
 
 @demand
+def a_hook_sees_the_call_and_may_change_it(options):
+    optimizer = AdaMomentum([torch.ones(2)], **options)
+    seen = []
+
+    def before(hooked, args, kwargs):
+        seen.append((hooked, args, kwargs))
+        return (*args, lambda: torch.tensor(2.0)), kwargs
+
+    optimizer.register_step_pre_hook(before)
+    optimizer.register_step_post_hook(lambda *call: seen.append(call))
+    assert optimizer.step() == 2
+    assert [call[0] for call in seen] == [optimizer, optimizer]
+    assert [len(call[1]) for call in seen] == [1, 2]  # with the optimizer itself
+
+
+@demand
 def a_deep_copy_has_the_public_attributes(options):
     task = Affine()
     optimizer = AdaMomentum(task.params, **options)
@@ -580,6 +658,58 @@ def a_scaler_unscales_once_and_skips(options):
         for unscale in (False, True):
             same(run(True, unscale, drop), expected)
     same(run(True, False, False, spoil=True), Affine().params, rtol=0, atol=0)
+
+
+@demand
+def a_scaler_serves_two_optimizers(options):
+    """With accumulated and clipped gradients, of which one optimizer's overflow."""
+    if not trainable(options):
+        return
+
+    def run(scaled):
+        tasks = [Affine(), Affine()]
+        optimizers = [AdaMomentum(task.params, **options) for task in tasks]
+        scaler = torch.amp.GradScaler("cpu", init_scale=128.0, growth_interval=1, enabled=scaled)
+        for i in range(3):
+            for task, optimizer in zip(tasks, optimizers, strict=True):
+                optimizer.zero_grad()
+                for _ in range(2):
+                    scaler.scale(task.loss()).backward()
+            if i == 1:
+                tasks[1].params[0].grad[0, 0] = math.inf
+            scaler.unscale_(optimizers[0])
+            torch.nn.utils.clip_grad_norm_(tasks[0].params, 0.5)
+            scaler.step(optimizers[0])
+            if scaled or i != 1:
+                scaler.step(optimizers[1])
+            scaler.update()
+        return [task.params for task in tasks], scaler.get_scale()
+
+    (expected, _), (found, scale) = run(False), run(True)
+    same(found, expected)
+    assert scale == 256  # twice as large, a half, twice as large
+
+
+@demand
+def a_penalty_on_gradients_goes_through_a_scaler(options):
+    if not trainable(options):
+        return
+
+    def run(scaled):
+        task = Affine()
+        optimizer = AdaMomentum(task.params, **options)
+        scaler = torch.amp.GradScaler("cpu", init_scale=128.0, enabled=scaled)
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss = task.loss()
+            grads = torch.autograd.grad(scaler.scale(loss), task.params, create_graph=True)
+            penalty = sum((grad / scaler.get_scale()).square().sum() for grad in grads)
+            scaler.scale(loss + 0.01 * penalty).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        return task.params
+
+    same(run(True), run(False))
 
 
 @demand

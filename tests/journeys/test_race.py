@@ -21,6 +21,7 @@ from tests.adamomentum_lab.command_line import (
     start_process,
     without_machine,
 )
+from tests.adamomentum_lab.contenders.user_optimizers import write_lion
 from tests.adamomentum_lab.problems import write_problem
 
 pytestmark = pytest.mark.slow
@@ -34,8 +35,9 @@ def test_race(tmp_path, monkeypatch):
     done = run_process("race", file, *RACE, "--runs", runs, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    facts = ["format", "spec", "workload", "search", "runs", "caveats", "machine", "digits"]
-    assert list(result) == [*facts, "headline", "ranking", "tuning"]
+    facts = ["format", "spec", "workload", "search", "runs", "looks", "sampling", "caveats"]
+    facts += ["machine", "digits"]
+    assert list(result) == [*facts, "headline", "verdicts", "continue", "ranking", "tuning"]
     assert [row["rank"] for row in result["ranking"]] == [1, 2, 3]
     stages = [run["stage"] for run in result["runs"]]
     assert (stages.count("tuning"), stages.count("final")) == (6, 9)
@@ -68,7 +70,7 @@ def test_race(tmp_path, monkeypatch):
         rows = list(csv.DictReader(stream))
     assert [row["optimizer"] for row in rows] == [r["optimizer"] for r in result["ranking"]]
     assert [row["verdict"] or None for row in rows] == [
-        row["comparison"] and row["comparison"]["verdict"] for row in result["ranking"]
+        row["verdict"] and row["verdict"]["kind"] for row in result["ranking"]
     ]
     with (folder / "runs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -76,13 +78,15 @@ def test_race(tmp_path, monkeypatch):
     assert all((row["test accuracy"] == "") == (row["stage"] == "tuning") for row in rows)
 
     words = run_here("race", file, *RACE, "--runs", runs, env={"COLUMNS": "80"})
-    assert max(map(len, words.stdout.splitlines())) <= 80
+    # The command that continues is in one line, to be copied.
+    lines = [one for one in words.stdout.splitlines() if not one.startswith("To decide")]
+    assert max(map(len, lines)) <= 80
     assert "adamomentum" in words.stdout
-    assert "Mean over 3 seeds" in words.stdout
+    assert "Mean over seeds" in words.stdout
     for row in result["ranking"]:
-        assert (row["comparison"] is None) == (row["optimizer"] == "adamomentum")
+        assert (row["verdict"] is None) == (row["optimizer"] == result["spec"]["baseline"])
         assert len(row["sensitivity"]["expected_best"]) == 2
-        assert row["comparison"] is None or row["comparison"]["sentence"] in " ".join(
+        assert row["verdict"] is None or row["verdict"]["sentence"] in " ".join(
             words.stdout.split()
         )
 
@@ -90,7 +94,7 @@ def test_race(tmp_path, monkeypatch):
 def test_a_race_with_halving_survives_a_kill(no_workers, tmp_path):
     file = write_problem(tmp_path, "slow")
     args = ["race", file, "--optimizers", "adam,adamomentum", "--trials", "4", "--seeds", "1"]
-    args += ["--halving", "--scale", "full"]  # twenty epochs
+    args += ["--search", "grid", "--halving", "--scale", "full"]  # twenty epochs
     process = start_process(*args, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": "0.01"})
     for line in process.stderr:
         if line.startswith("[9/"):  # in the second rung
@@ -120,7 +124,7 @@ def test_an_interrupted_race_continues(no_workers, tmp_path):
     out, err = process.communicate(timeout=120)
     assert out == ""
     assert process.returncode == 130
-    assert err.splitlines()[-1] == "interrupted; the same command continues"
+    assert err.splitlines()[-1] == "interrupted; run the same command to resume"
     assert "Traceback" not in err
     assert list(tmp_path.glob("runs/*/last.ckpt"))
     done = run_here(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
@@ -207,7 +211,9 @@ def test_what_a_users_file_prints_is_no_result(tmp_path):
     file.write_text(text)
     args = ["--optimizers", "adam", "--trials", "0", "--seeds", "1", "--scale", "smoke", "--json"]
     done = run_process("race", file, *args, "--runs", tmp_path / "runs")
-    assert json.loads(done.stdout)["headline"].startswith("adam has the best")
+    assert json.loads(done.stdout)["headline"].startswith(
+        "At their defaults, untuned: adam has the best"
+    )
     assert "made" in done.stderr
 
 
@@ -221,3 +227,27 @@ def test_the_example_can_be_raced(tmp_path):
     rows = [line.split() for line in done.stdout.splitlines() if "±" in line][:2]
     assert all(float(row[2]) > 90 for row in rows)
     assert len(list(tmp_path.glob("races/*/tensorboard/final-*/events*"))) == 4
+
+
+def test_optimizers_of_the_users_own_survive_a_kill(no_workers, tmp_path):
+    """By name, class, function and options, in real workers, with a file that is in no package."""
+    file, lion = write_problem(tmp_path, "slow"), write_lion(tmp_path)
+    names = f"slow=adamw(betas=(0.9,0.99)),{lion}:Lion,{lion}:two_speeds,torch.optim.SGD(nesterov"
+    names += "=True,momentum=0.9)"
+    args = ["race", file, "--optimizers", names, "--trials", "1", "--seeds", "1", "--jobs", "2"]
+    process = start_process(*args, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": "0.05"})
+    for line in process.stderr:
+        if line.startswith("[3/"):  # while others are under way
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=120)
+    done = run_process(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
+    assert done.returncode == 0, done.stderr
+    assert "begun already" in done.stderr
+    fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
+    result = json.loads(done.stdout)
+    assert without_machine(result) == without_machine(json.loads(fresh.stdout))
+    assert {run["status"] for run in result["runs"]} == {"done"}
+    assert {run["spec"].get("target") for run in result["runs"]} == {
+        "adamw", "lion.py:Lion", "lion.py:two_speeds", "torch.optim:SGD",
+    }  # fmt: skip

@@ -33,7 +33,7 @@ def test_an_interrupted_run_continues(tmp_path, number):
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert out == ""
-    assert err.splitlines()[-1] == "interrupted; the same command continues"
+    assert err.splitlines()[-1] == "interrupted; run the same command to resume"
     assert "Traceback" not in err
     done = run_here(*args, "--json", env=FAST)
     assert "epoch 1:" not in done.stderr

@@ -18,8 +18,9 @@ NEAR = [90.3, 89.8, 90.1, 89.8, 90.3]
 def race_of(scores, workload="cifar10_resnet34", larger=True, target=None, **more):
     """A race with these test scores by seed, or None where one was lost.
 
-    `epochs` has for each optimizer the validation scores of every epoch of every seed, `trials` for
-    each its trials (made by `trial`) and the index of the chosen one.
+    `lost` is the status of such runs. `epochs` has for each optimizer the validation scores of
+    every epoch of every seed, `trials` for each its trials (made by `trial`) and the index of the
+    chosen one.
     """
     metric = more.get("metric", "accuracy")
     spec = {"scale": "mini", "protocol": "fair", "trials": 4, "code": "", **more.get("spec", {})}
@@ -48,7 +49,7 @@ def race_of(scores, workload="cifar10_resnet34", larger=True, target=None, **mor
                 {"epoch": i, "validation": {metric: one}, "test": {metric: score}}
                 for i, one in enumerate(curve, 1)
             )
-            status = "diverged" if score is None else "done"
+            status = more.get("lost", "diverged") if score is None else "done"
             run("final", name, seed, tried[chosen][0], status, epochs, len(epochs))
     facts = WorkloadFacts(
         workload, "Made up.", metric, larger, target, "validation", more.get("length", 5)

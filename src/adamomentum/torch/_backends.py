@@ -32,9 +32,6 @@ class Backend(Protocol):
     NAME: str
     FUSED: bool
     """Whether fused=True selects this backend."""
-    VALIDATES: bool
-    """Whether it never claims a parameter whose gradient `check_grad` rejects. It is then tried
-    before that check, which takes longer than the step of a small tensor."""
 
     def unavailable(self, device: torch.device, /) -> str | None:
         """Return why it cannot update tensors on this device; "" if it can.

@@ -16,7 +16,7 @@ from adamomentum.torch._scalars import Scalars, Table, in_graph
 from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._state import CODECS, HALF, PLAIN, Group, Slot, States, param_codec
 
-NAME, FUSED, VALIDATES = "foreach", False, False
+NAME, FUSED = "foreach", False
 
 
 def unavailable(_: torch.device) -> str:

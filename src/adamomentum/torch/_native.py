@@ -15,9 +15,9 @@ from adamomentum.torch._scalars import Table, in_graph
 from adamomentum.torch._slots import fused_allowed as wants
 from adamomentum.torch._state import Group, Slot, States, slot_of
 
-__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
+__all__ = ["FUSED", "NAME", "claim", "claim_slots", "run", "unavailable", "wants"]
 
-NAME, FUSED, VALIDATES = "fused (CPU)", True, True
+NAME, FUSED = "fused (CPU)", True
 # Version of the interface between this file and the extension; _cpu.c has the same number.
 VERSION = 3
 
@@ -72,6 +72,18 @@ class Work(NamedTuple):
     plan: Any
     params: list[Tensor]
     steps: list[float]
+
+
+def claim_ready(params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:
+    """Like `claim`, for parameters that nobody has checked: not all have a gradient and a state.
+
+    It claims those that need nothing but the step, and returns the others that have a gradient.
+    """
+    if _cpu is None:
+        return None, [param for param in params if param.grad is not None]
+    plan = _cpu.plan()
+    taken, rest = _cpu.gather(plan, params, states, group["amsgrad"], group["stochastic_rounding"])
+    return (Work(plan, taken, _cpu.steps(plan)) if taken else None), rest
 
 
 def claim(params: list[Tensor], states: States, group: Group) -> tuple[Any, list[Tensor]]:

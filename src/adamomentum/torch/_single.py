@@ -11,7 +11,7 @@ from adamomentum.torch._scalars import Table
 from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._state import CODECS, Group, Slot, States, param_codec
 
-NAME, FUSED, VALIDATES = "single", False, False
+NAME, FUSED = "single", False
 
 
 def unavailable(_: torch.device) -> str:

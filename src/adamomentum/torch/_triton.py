@@ -15,9 +15,9 @@ from adamomentum.torch._slots import SlotWork, claim_params, claim_supported
 from adamomentum.torch._slots import fused_allowed as wants
 from adamomentum.torch._state import Group, Slot, States
 
-__all__ = ["FUSED", "NAME", "VALIDATES", "claim", "claim_slots", "run", "unavailable", "wants"]
+__all__ = ["FUSED", "NAME", "claim", "claim_slots", "run", "unavailable", "wants"]
 
-NAME, FUSED, VALIDATES = "fused (Triton)", True, False
+NAME, FUSED = "fused (Triton)", True
 GPUS = ("cuda", "xpu")  # torch reports ROCm as cuda
 
 

@@ -12,6 +12,7 @@ from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
 from adamomentum._eps import warn_adam_eps
+from adamomentum.torch import _native
 from adamomentum.torch._backends import BACKENDS, Backend
 from adamomentum.torch._scalars import Table
 from adamomentum.torch._state import V_MAX, Group, M, States, V, missing_states, new_step
@@ -192,26 +193,31 @@ class AdaMomentum(Optimizer):
 
     def _plan(self, group: Group, i: int) -> tuple[States, list[tuple[Backend, Any]], Table]:
         """Plan a step of group i: new states, the work of each backend, the scalars."""
+        claims: list[tuple[Backend, Any]] = []
         complete: States = {}
         if torch.compiler.is_compiling():
             params, states = self._states_of_graph(group)
         else:
             check_running(group)
-            params = [param for param in group["params"] if param.grad is not None]
-            complete = missing_states(params, self.state, group)
-            states = {**self.state, **complete} if complete else self.state
-        claims: list[tuple[Backend, Any]] = []
-        checked = torch.compiler.is_compiling()
-        for backend in BACKENDS:
-            if not params or not backend.wants(group):
-                continue
-            if not (checked or backend.VALIDATES):
+            params, states = group["params"], self.state
+            if _native.wants(group):
+                # Checks in Python take longer than the kernel's step of a small tensor. The
+                # kernel claims only parameters that pass all checks, so they are not repeated.
+                work, params = _native.claim_ready(params, states, group)
+                if work is not None:
+                    claims.append((_native, work))
+            else:
+                params = [param for param in params if param.grad is not None]
+            if params:
+                complete = missing_states(params, self.state, group)
+                states = {**self.state, **complete} if complete else self.state
                 for param in params:
                     check_grad(param, group, i, states[param])
-                checked = True
-            work, params = backend.claim(params, states, group)
-            if work is not None:
-                claims.append((backend, work))
+        for backend in BACKENDS:
+            if params and backend.wants(group):
+                work, params = backend.claim(params, states, group)
+                if work is not None:
+                    claims.append((backend, work))
         if params:
             refuse_fused(params[0], group, i, states[params[0]])
         scalars = Table(group, getattr(self, "grad_scale", None))

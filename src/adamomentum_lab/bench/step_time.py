@@ -1,7 +1,7 @@
 """Step time, bandwidth and memory of optimizers on the parameter shapes of real models.
 
-Contestants take turns in one process, so that a noisy machine disturbs all alike, and each is
-reported as a ratio to torch's fused Adam in the same turns.
+Optimizers take turns in one process, so that noise of the machine affects all of them. Results are
+ratios to torch's fused Adam in the same turns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BASE = "Adam, fused"
 
 
 def contestants() -> dict[str, Build]:
-    """Who takes part, the base of the ratios first."""
+    """Return the optimizers to measure. The first is the base of the ratios."""
     adam, adamw = torch.optim.Adam, torch.optim.AdamW
     everyone: dict[str, Build] = {
         BASE: lambda p: adam(p, fused=True),
@@ -48,18 +48,18 @@ def contestants() -> dict[str, Build]:
 
 
 class Measured(TypedDict):
-    """Of the steps of one optimizer on one model."""
+    """The measurements of one optimizer on one model."""
 
     state_bytes_per_parameter: float
     extra_bytes_at_peak: int
     seconds: float
     times_as_fast_as_adam_fused: float
     gb_per_second: float
-    """Of one pass: parameter, moments read and written, gradient read."""
+    """Bandwidth of one pass: parameter and moments are read and written, the gradient is read."""
 
 
 class Steps(TypedDict):
-    """Of one model."""
+    """The measurements on one model."""
 
     tensors: int
     parameters: int
@@ -67,7 +67,7 @@ class Steps(TypedDict):
 
 
 class Report(TypedDict):
-    """As `adamomentum bench --json` prints it."""
+    """The output of `adamomentum bench --json`."""
 
     machine: Mapping[str, object]
     add_gb_per_second: float
@@ -75,7 +75,7 @@ class Report(TypedDict):
 
 
 class Peak(TorchDispatchMode):
-    """The most bytes of new tensors alive at once."""
+    """Counts the bytes of new tensors that are alive at the same time. `peak` is the largest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,18 +114,18 @@ def bandwidth_of_an_add(seconds: float = 0.5) -> float:
 
 
 def models() -> dict[str, Shapes]:
-    """What is measured: the shapes of the parameters of each model."""
+    """Return the parameter shapes of each model to measure."""
     found = {name: its for shapes in provided("shapes") for name, its in shapes().items()}
     return found | ALWAYS
 
 
 def count(shapes: Shapes) -> int:
-    """The number of parameters."""
+    """Return the number of parameters."""
     return sum(map(math.prod, shapes))
 
 
 def measure(shapes: Shapes, builds: Mapping[str, Build], seconds: float) -> dict[str, Measured]:
-    """Median step time, state and peak memory of each, all with the same gradients."""
+    """Measure step time, state and peak memory of each optimizer, with the same gradients."""
     grads = [torch.randn(shape) for shape in shapes]
     size = count(shapes)
     optimizers, state, peak = {}, {}, {}
@@ -144,7 +144,7 @@ def measure(shapes: Shapes, builds: Mapping[str, Build], seconds: float) -> dict
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or min(map(len, times.values())) < 9:
         for name, optimizer in optimizers.items():
-            optimizer.step()  # nobody pays for what the one before has left in the caches
+            optimizer.step()  # not timed: it fills the caches, which the previous optimizer used
             turn = time.perf_counter() + 0.05
             for i in range(50):
                 start = time.perf_counter()
@@ -172,15 +172,15 @@ def main(
     json_file: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Measure, and say so of each model as it is done; write all to a file where one is named."""
+    """Measure all models, and say the results of each. Returns them; also writes `json_file`."""
     known = models()
     torch.set_num_threads(threads)
     builds = contestants()
     add = bandwidth_of_an_add()
     say(
         f"torch {torch.__version__}, {threads} threads, {platform.machine()}; an in-place add "
-        f"reaches {add:.1f} GB/s.\nRatios are to Adam(fused=True), larger is faster; extra memory "
-        f"is that of new tensors."
+        f"reaches {add:.1f} GB/s.\nRatios are to Adam(fused=True); larger is faster. Extra memory "
+        f"is the memory of new tensors."
     )
     machine = environment("cpu")
     report: Report = {"machine": machine, "add_gb_per_second": add, "models": {}}

@@ -1,13 +1,14 @@
-"""The commands, one file each: what they ask for, and what they print.
+"""The commands, one file each.
 
-torch and the rest are imported by the commands that need them: --help answers at once.
+Commands import torch and other large packages when they run, so that --help answers at once.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ import typer
 
 if TYPE_CHECKING:
     from adamomentum_lab.catalog import Reference
+    from adamomentum_lab.contender import Contender
     from adamomentum_lab.workload import Workload
 
 app = typer.Typer(
@@ -26,10 +28,13 @@ app = typer.Typer(
 debug = False
 
 WorkloadOption = Annotated[
-    str, typer.Argument(metavar="WORKLOAD", help="A name from `adamomentum list`, or your file.")
+    str,
+    typer.Argument(metavar="WORKLOAD", help="A name from `adamomentum list`, or your .py file."),
 ]
 ScaleOption = Annotated[str, typer.Option(help="smoke (seconds, a test), mini or full.")]
-ProtocolOption = Annotated[str, typer.Option(help="fair, or another name from `adamomentum list`.")]
+ProtocolOption = Annotated[
+    str, typer.Option(help="fair, or another protocol from `adamomentum list`.")
+]
 RunsOption = Annotated[Path, typer.Option(help="Folder of results.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
 
@@ -38,13 +43,13 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object,
 def adamomentum(
     tracebacks: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Race optimizers on a real problem, yours if you like."""
+    """Compare optimizers on a real problem, or on your own."""
     global debug
     debug = tracebacks
 
 
 def parse_or_exit(find: Callable[[], Any]) -> Any:
-    """What was named on the command line; a wrong name is wrong usage."""
+    """Call `find`, and report its LabError as wrong usage of the command line."""
     from adamomentum_lab.errors import LabError
 
     try:
@@ -53,8 +58,16 @@ def parse_or_exit(find: Callable[[], Any]) -> Any:
         raise typer.BadParameter(str(error)) from error
 
 
+def find_contenders(text: str) -> list[Contender]:
+    """The optimizers that are named; a user's file may print, and must not to standard output."""
+    from adamomentum_lab import contenders
+
+    with contextlib.redirect_stdout(sys.stderr):
+        return contenders.find_all(text)
+
+
 def one_of(kind: str, value: str, known: tuple[str, ...]) -> Any:
-    """The value, if it is one of these."""
+    """Return the value if it is known; else report wrong usage."""
     from adamomentum_lab.errors import unknown
 
     if value not in known:
@@ -62,12 +75,32 @@ def one_of(kind: str, value: str, known: tuple[str, ...]) -> Any:
     return value
 
 
+@contextlib.contextmanager
+def quiet_output() -> Iterator[None]:
+    """Send to standard error what users' code prints, and the processes that it starts: standard
+    output is for results."""
+    sys.stdout.flush()
+    try:
+        saved = os.dup(1)
+    except OSError:  # it is closed
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+        return
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
 def load_workload(reference: Reference) -> type[Workload]:
-    """The workload; errors in the user's file name its line."""
+    """Load a workload. Errors in the user's file name its line."""
     from adamomentum_lab.errors import LabError, locate
 
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
+        with quiet_output():
             return reference.load()
     except LabError:
         raise

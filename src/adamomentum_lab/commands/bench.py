@@ -19,11 +19,11 @@ def bench(
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
     seconds: Annotated[float, typer.Option(min=0, help="Time for each model.")] = 5.0,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, and the table elsewhere.")
+        bool, typer.Option("--json", help="Print one JSON object; the table goes to stderr.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
-    """Step time and memory beside torch.optim.Adam, on the shapes of real models."""
+    """Compare step time and memory with torch.optim.Adam, on the shapes of real models."""
     from adamomentum_lab.bench import step_time
 
     models = step_time.models()

@@ -11,7 +11,7 @@ from adamomentum_lab.commands import JsonOption, app
 
 @app.command("list", epilog="Example: adamomentum list --json")
 def list_(as_json: JsonOption = False) -> None:
-    """Optimizers with their settings, workloads with their scales."""
+    """List optimizers with their settings, workloads with their scales, and protocols."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -20,7 +20,8 @@ def list_(as_json: JsonOption = False) -> None:
     from adamomentum_lab.report.terminal import settings_in_words
     from adamomentum_lab.rules import SCALES, at_scale, protocols
 
-    entrants = [contenders.get(name) for name in contenders.names()]
+    entrants = contenders.available()
+    missing = {*contenders.names()} - {one.name for one in entrants}
     names = catalog.workload_names()
     problems = {name: catalog.find_workload(name).load() for name in names}
     if as_json:
@@ -29,6 +30,8 @@ def list_(as_json: JsonOption = False) -> None:
                 c.name: {
                     "summary": c.summary,
                     "defaults": c.settings,
+                    "family": c.family,
+                    "year": c.year,
                     "source": c.source,
                     "decay": c.decay,
                     "space": c.space,
@@ -56,12 +59,21 @@ def list_(as_json: JsonOption = False) -> None:
         typer.echo(json.dumps(payload))
         return
     out = Console(highlight=False)
-    table = Table("optimizer", "what it is, and its defaults", box=None, pad_edge=False)
-    for c in entrants:
-        words = settings_in_words(c.settings, c.name, only_changed=False)
-        decay = f"; {c.decay} weight decay" if c.decay else ""
-        table.add_row(c.name, f"{c.summary}{decay}\n[dim]{words}[/dim]")
+    table = Table("optimizer", "year", "what it is", box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    for family in dict.fromkeys(c.family for c in entrants):
+        table.add_row(f"[bold]{family}[/bold]")
+        own = [c for c in entrants if c.family == family]
+        for c in sorted(own, key=lambda c: (c.year or 9999, c.name)):
+            words = settings_in_words(c.settings, c.name, only_changed=False)
+            decay = f"; {c.decay} weight decay" if c.decay else ""
+            mark = "*" if c.name in contenders.STANDARD else ""
+            about = f"{c.summary}{decay}\n[dim]{words}\n{escape(c.source)}[/dim]"
+            table.add_row(f"  {c.name}{mark}", str(c.year or ""), about)
     out.print(table)
+    out.print("* raced by default. --optimizers also takes package.Class and file.py:Class.")
+    for name in sorted(missing):
+        out.print(f"{name} needs a package: pip install 'adamomentum[contenders]'", markup=False)
     out.print()
     table = Table("workload", "what it is", box=None, pad_edge=False)
     table.columns[0].no_wrap = True

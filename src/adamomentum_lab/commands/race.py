@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import signal
-import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,39 +15,122 @@ from adamomentum_lab import commands
 from adamomentum_lab.engine.factory import ENGINES
 
 if TYPE_CHECKING:
+    from adamomentum_lab.contender import Contender
     from adamomentum_lab.engine.events import Listener
+    from adamomentum_lab.race.result import Result
     from adamomentum_lab.workload import Workload
 
 
 @commands.app.command(
-    epilog="Example: adamomentum race digits_cnn --optimizers adam,yogi --seeds 3"
+    epilog="Example: adamomentum race digits_cnn --optimizers adamw,yogi --seeds 10"
 )
 def race(
     workload: commands.WorkloadOption,
     optimizers: Annotated[
-        str, typer.Option(help="Names, separated by commas; by default the first eight of `list`.")
+        str,
+        typer.Option(
+            help="Optimizers, separated by commas: names from `adamomentum list`, package.Class or "
+            "file.py:Class, as slow=torch.optim.SGD(momentum=0.99). [those marked * in `list`]"
+        ),
     ] = "",
+    baseline: Annotated[
+        str,
+        typer.Option(help="The optimizer that the others are compared with. [adamw, or the first]"),
+    ] = "",
+    pairs: Annotated[
+        str, typer.Option(help="baseline, or all to compare every two optimizers.")
+    ] = "baseline",
     trials: Annotated[
-        int | None, typer.Option(min=0, help="Tuning runs for each; 0 races the defaults. [6]")
+        int | None,
+        typer.Option(
+            min=0,
+            help="Maximum tuning runs for each optimizer; 0 compares the defaults. [10; 20 if "
+            "weight decay is searched too]",
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Final runs for each.")] = 5,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Final runs for each optimizer, one for each seed.")
+    ] = 5,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided", help="Add seeds, up to 20, while a comparison is undecided."
+        ),
+    ] = False,
+    one_look: Annotated[
+        bool,
+        typer.Option(
+            "--one-look",
+            help="Spend the whole error rate of 5 % now. You cannot add seeds later.",
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="Call optimizers equivalent if they differ by less than this, in the unit of the "
+            "metric."
+        ),
+    ] = None,
     tune: Annotated[
         str,
         typer.Option(
-            help="Settings to search, as lr,weight_decay; by default all that have values in the "
-            "search space of the workload or the optimizer."
+            help="Settings to search, as lr,weight_decay. [lr, and all settings of --space or of "
+            "the workload's spaces]"
         ),
     ] = "",
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Values to search, as adamw.lr=1e-5:1e-1 or '*.betas=(0.9,0.95),(0.9,0.999)'. "
+            "May be repeated."
+        ),
+    ] = None,
+    studies: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Repeat tuning and final runs this many times, with new seeds. The verdict then "
+            "covers the luck of tuning.",
+        ),
+    ] = 1,
+    hard: Annotated[
+        bool, typer.Option("--space-is-hard", help="Try nothing outside the ranges of --space.")
+    ] = False,
     search: Annotated[
-        str, typer.Option(help="grid: the listed values. random: also between them.")
-    ] = "grid",
+        str,
+        typer.Option(
+            help="bracket: narrow each setting down around its best value. grid: try listed "
+            "values. random: draw values between them."
+        ),
+    ] = "bracket",
     halving: Annotated[
         bool,
         typer.Option(
             "--halving",
-            help="Trials train a quarter of the epochs, the better half of them one half, the "
-            "better quarter all.",
+            help="With grid or random: train all trials for a quarter of the epochs, the better "
+            "half for half, the best quarter in full.",
         ),
+    ] = False,
+    certify: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Extra settings per optimizer, next to the tuned one, that may run on the final "
+            "seeds to reach a verdict.",
+        ),
+    ] = 8,
+    own_decay: Annotated[
+        bool,
+        typer.Option(
+            "--own-decay",
+            help="Give each optimizer its usual form of weight decay, not the decoupled form.",
+        ),
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ignore stored runs; run everything again.")
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say for each run why it is reused or not.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the budget and every trial; run nothing.")
@@ -58,16 +140,17 @@ def race(
     engine: Annotated[str, typer.Option(help=f"{' or '.join(ENGINES)}.")] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="Of a Ray cluster, as 10.0.0.1:6379; without, Ray runs here."),
+        typer.Option(help="Address of a Ray cluster, as 10.0.0.1:6379. [start one here]"),
     ] = None,
     cpus_per_run: Annotated[
-        float, typer.Option(min=0.01, help="Under Ray; threads too. May be a fraction.")
+        float,
+        typer.Option(min=0.01, help="CPUs, and threads, per run (Ray only). May be a fraction."),
     ] = 1.0,
     gpus_per_run: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Under Ray. May be a fraction.")
+        float, typer.Option(min=0.0, max=1.0, help="GPUs per run (Ray only). May be a fraction.")
     ] = 0.0,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; as many as there is room for.")
+        int | None, typer.Option(min=1, help="Runs at a time. [as many as there is room for]")
     ] = None,
     runs: commands.RunsOption = Path("runs"),
     tensorboard: Annotated[
@@ -77,119 +160,166 @@ def race(
 ) -> None:
     """Tune every optimizer with the same budget, then compare them over the same seeds.
 
-    The same race again costs nothing: runs that are finished are not repeated, and those that
-    were interrupted are continued.
+    Run the same command again to resume: finished runs are reused, interrupted ones continue.
     """
-    from adamomentum_lab import catalog, contenders, rules
+    from adamomentum_lab import catalog, rules
     from adamomentum_lab.engine.factory import make_engine
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.files import dumps
+    from adamomentum_lab.space import parse_space
 
     if engine != "ray" and (address or cpus_per_run != 1.0 or gpus_per_run):
         options = "--address, --cpus-per-run and --gpus-per-run"
         raise typer.BadParameter(f"{options} belong to --engine ray")
     commands.one_of("engine", engine, ENGINES)
-    way = commands.one_of("search", search, ("grid", "random"))
+    way = commands.one_of("search", search, ("bracket", "grid", "random"))
+    every = commands.one_of("pairs", pairs, ("baseline", "all")) == "all"
+    if every and baseline:
+        raise typer.BadParameter("--pairs all compares every two; leave --baseline out")
+    for text in space or ():
+        commands.parse_or_exit(functools.partial(parse_space, text))
+    if one_look and until_decided:
+        raise typer.BadParameter("--one-look closes the question; leave --until-decided out")
+    if halving and way == "bracket":
+        raise typer.BadParameter("--halving needs --search grid or random")
+    if margin is not None and not 0 < margin < float("inf"):
+        raise typer.BadParameter("--margin must be above 0, in the unit of the metric")
     size = commands.one_of("scale", scale, rules.SCALES)
     commands.parse_or_exit(lambda: rules.get(protocol))
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
-    given = _split(optimizers)
-    commands.parse_or_exit(lambda: contenders.check_names(given))
+    given = commands.parse_or_exit(lambda: commands.find_contenders(optimizers))
     cls = commands.load_workload(reference)
     tuned = cls.rules_of(protocol).tune
     if not tuned and trials:
         raise typer.BadParameter(f"the protocol {protocol!r} has its settings; --trials 0 is right")
-    trials = (6 if tuned else 0) if trials is None else trials
-    for option, used in (("tune", tune), ("search", search != "grid"), ("halving", halving)):
-        if used and not trials:
-            why = "with --trials 0" if tuned else f"under the protocol {protocol!r}"
-            raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
+    if trials is None:
+        more = way == "bracket" and "weight_decay" in _split(tune.replace("-", "_"))
+        trials = (20 if more else 10) if tuned else 0
+    unused = {"tune": tune, "search": search != "bracket", "halving": halving, "space": space}
+    for option in (name for name, used in unused.items() if used and not trials):
+        why = "with --trials 0" if tuned else f"under the protocol {protocol!r}"
+        raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
 
-    names = given or _default_contenders(cls, protocol)
-    from adamomentum_lab.race.plan import Race, count_outdated_runs, find_stored_runs, make_plan
+    raced = given or _default_contenders(cls, protocol)
+    raced = [one.with_schedule(cls.schedule_settings) for one in raced]
+    from adamomentum_lab.race.plan import Plan, Race, make_plan
 
     what = Race(
         workload=reference.name,
         code=reference.code,
-        optimizers=tuple(dict.fromkeys(names)),
+        optimizers=tuple(one.name for one in raced),
         trials=trials,
         seeds=seeds,
         scale=size,
         protocol=protocol,
         search=way,
-        tune=_settings_to_tune(tune, names, cls),
+        tune=_settings_to_tune(tune, raced, cls),
         halving=halving,
+        baseline=None if every else baseline,
+        certify=certify,
+        margin=cls.margin if margin is None else margin,
+        looks="all" if one_look else "until decided" if until_decided else "part",
+        own_decay=own_decay,
+        space=tuple(space or ()),
+        hard=hard,
+        studies=studies,
+        entries={one.name: one.entry for one in raced if one.entry},
     )
     plan = make_plan(what, cls)
     if dry_run and as_json:
         typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
         return
+    from adamomentum_lab.race.looks import plan_looks
+    from adamomentum_lab.race.result import write as write_race
+    from adamomentum_lab.race.reuse import show_stored_runs
+    from adamomentum_lab.race.studies import record_studies, studies_of
     from adamomentum_lab.report.progress import RaceDisplay
-    from adamomentum_lab.report.terminal import plan_lines, show_race, trial_lines
+    from adamomentum_lab.report.sentences import of_sight
+    from adamomentum_lab.report.terminal import plan_lines, show_race, show_studies, trial_lines
+
+    def before(plan: Plan, store: Store) -> list[str]:
+        stored, lines = show_stored_runs(plan, reference, store, fresh, explain and dry_run)
+        return [*plan_lines(plan, stored), *lines]
 
     if dry_run:
-        stored = find_stored_runs(plan, Store(runs)) if (runs / "runs.sqlite").exists() else []
-        typer.echo("\n".join([*plan_lines(plan, stored), *trial_lines(plan)]))
+        there = (runs / "runs.sqlite").exists()
+        lines = before(plan, Store(runs)) if there else plan_lines(plan, [])
+        typer.echo("\n".join([*lines, *trial_lines(plan)]))
         return
-    store = Store(runs)
-    folder = runs / "races" / what.id
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
-        problem = cls(size, protocol)
-    with RaceDisplay(plan, problem) as display:
-        listeners: list[Listener] = [display.hear]
-        if tensorboard:
-            from adamomentum_lab.report.tensorboard import TensorBoard
+    store = Store(runs)
 
-            listeners.append(TensorBoard(folder / "tensorboard").hear)
-        outdated = count_outdated_runs(plan, store)
-        for line in plan_lines(plan, find_stored_runs(plan, store), outdated):
-            display.say(line)
-        display.start()
-        pool = make_engine(
-            engine,
-            store,
-            display.say,
-            jobs=jobs,
-            address=address,
-            cpus=cpus_per_run,
-            gpus=gpus_per_run,
-        )
-        # Standard output is for results; a user's file may print.
-        with pool, contextlib.redirect_stdout(sys.stderr):
-            from adamomentum_lab.race.race import run_race
-            from adamomentum_lab.race.result import write
+    def run(one: Race) -> Result:
+        """Run one study, and write what was found."""
+        from adamomentum_lab.race.race import run_race
 
-            try:
-                result = run_race(plan, reference, store, pool, listeners)
-            except KeyboardInterrupt as error:
-                raise StoppedError from error
-            write(result, folder)
+        plan, folder = make_plan(one, cls), runs / "races" / one.id
+        with commands.quiet_output():
+            problem = cls(size, protocol)
+        with RaceDisplay(plan, problem) as display:
+            listeners: list[Listener] = [display.hear]
+            if tensorboard:
+                from adamomentum_lab.report.tensorboard import TensorBoard
+
+                listeners.append(TensorBoard(folder / "tensorboard").hear)
+            if studies > 1:
+                display.say(f"Study {one.study + 1} of {studies}")
+            lines = before(plan, store)
+            levels = plan_looks(one, store, studies if studies > 1 else 0)
+            for line in (*lines, *of_sight(one, levels)):
+                display.say(line)
+            display.start()
+            pool = make_engine(
+                engine,
+                store,
+                display.say,
+                jobs=jobs,
+                address=address,
+                cpus=cpus_per_run,
+                gpus=gpus_per_run,
+            )
+            pool.fresh, pool.explain = fresh, explain
+            with pool, commands.quiet_output():
+                try:
+                    result = run_race(plan, reference, store, pool, listeners)
+                except KeyboardInterrupt as error:
+                    raise StoppedError from error
+                write_race(result, folder)
+        return result
+
+    found = [run(one) for one in studies_of(what)]
+    if studies > 1:
+        found = record_studies(found, store)
+        for one in found:
+            write_race(one, runs / "races" / one.race.id)
     if as_json:
-        from adamomentum_lab.report.data import as_json as result_as_json
+        from adamomentum_lab.report import data
 
-        typer.echo(dumps(result_as_json(result)))
+        typer.echo(dumps(data.studies_as_json(found) if studies > 1 else data.as_json(found[0])))
+    elif studies > 1:
+        show_studies(found, runs)
     else:
-        show_race(result, folder)
+        show_race(found[0], runs / "races" / what.id)
 
 
 def _split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-def _default_contenders(cls: type[Workload], protocol: str) -> list[str]:
+def _default_contenders(cls: type[Workload], protocol: str) -> list[Contender]:
     """The standard ones; where a protocol states settings, those that it states some for."""
     from adamomentum_lab import contenders
 
-    stated = cls.settings.get(protocol, {})
-    raced = contenders.STANDARD
-    return [name for name in raced if not stated or contenders.get(name).settings_for(stated)]
+    stated = {} if cls.rules_of(protocol).tune else cls.settings.get(protocol, {})
+    raced = map(contenders.get, contenders.STANDARD)
+    return [one for one in raced if not stated or one.settings_for(stated)]
 
 
-def _settings_to_tune(tune: str, optimizers: Iterable[str], cls: type[Workload]) -> tuple[str, ...]:
+def _settings_to_tune(
+    tune: str, raced: Sequence[Contender], cls: type[Workload]
+) -> tuple[str, ...]:
     """The settings that shall be searched, in the one order."""
-    from adamomentum_lab import contenders
     from adamomentum_lab.errors import unknown
     from adamomentum_lab.race.search import space_of
     from adamomentum_lab.space import TUNABLE
@@ -197,7 +327,6 @@ def _settings_to_tune(tune: str, optimizers: Iterable[str], cls: type[Workload])
     names = [name.replace("-", "_") for name in _split(tune)]
     if not names:
         return ()
-    raced = [contenders.get(name) for name in optimizers]
     known = dict.fromkeys([*TUNABLE, *(name for one in raced for name in space_of(one, cls))])
     there = [name for name in known if any(name in one.settings for one in raced)]
     for name in names:

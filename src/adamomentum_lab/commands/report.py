@@ -14,12 +14,12 @@ from adamomentum_lab.commands import RunsOption, app
 def report(
     runs: RunsOption = Path("runs"),
     out: Annotated[
-        Path | None, typer.Option(help="The page. [report.html in the folder of results]")
+        Path | None, typer.Option(help="File of the page. [report.html in the folder of results]")
     ] = None,
 ) -> None:
-    """One page of all races in a folder: who won, by how much, how sure, and every run behind it.
+    """Make one page of all races in a folder: who is best, by how much, how sure, and every run.
 
-    The page is one file that needs no network.
+    The page is one HTML file that needs no network.
     """
     from adamomentum_lab.errors import LabError
     from adamomentum_lab.files import write

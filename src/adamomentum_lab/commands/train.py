@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,47 +20,59 @@ if TYPE_CHECKING:
 @commands.app.command(epilog="Example: adamomentum train digits_cnn --optimizer adam --lr 1e-3")
 def train(
     workload: commands.WorkloadOption,
-    optimizer: Annotated[str, typer.Option(help="A name from `adamomentum list`.")],
+    optimizer: Annotated[
+        str, typer.Option(help="A name from `adamomentum list`, package.Class or file.py:Class.")
+    ],
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    weight_decay: Annotated[float | None, typer.Option()] = None,
-    eps: Annotated[float | None, typer.Option()] = None,
-    betas: Annotated[str | None, typer.Option(help="Two numbers, as 0.9,0.999.")] = None,
-    momentum: Annotated[float | None, typer.Option()] = None,
-    final_lr: Annotated[float | None, typer.Option(help="Of AdaBound.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1)] = 1,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay.")] = None,
+    eps: Annotated[float | None, typer.Option(help="Term in the denominator.")] = None,
+    betas: Annotated[str | None, typer.Option(help="Two numbers, such as 0.9,0.999.")] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of SGD.")] = None,
+    end_lr: Annotated[
+        float | None, typer.Option(help="At the end, if the schedule has this setting.")
+    ] = None,
+    final_lr: Annotated[float | None, typer.Option(help="Final lr of AdaBound.")] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random numbers.")
+    ] = 1,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many; the schedule stays as it is.")
+        int | None,
+        typer.Option(min=1, help="Stop after this many epochs; the lr schedule does not change."),
     ] = None,
     scale: commands.ScaleOption = "mini",
     protocol: commands.ProtocolOption = "fair",
     device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
-    devices: Annotated[int, typer.Option(min=1, help="How many of them.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Number of devices.")] = 1,
     strategy: Annotated[str, typer.Option(help="auto, ddp or fsdp.")] = "auto",
     precision: Annotated[
-        str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true, 64-true.")
+        str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true or 64-true.")
     ] = "32-true",
-    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     runs: commands.RunsOption = Path("runs"),
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ignore what is stored of the run.")
+    ] = False,
     as_json: commands.JsonOption = False,
 ) -> None:
-    """One run. Again continues it where it stopped, or shows it if it is finished."""
+    """Train once. Run it again to resume, or to show a finished run."""
     from adamomentum_lab import catalog, contenders, rules
     from adamomentum_lab.files import dumps
 
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     commands.parse_or_exit(lambda: rules.get(protocol))
     size = commands.one_of("scale", scale, rules.SCALES)
-    contender = commands.parse_or_exit(lambda: contenders.get(optimizer))
+    contender = commands.parse_or_exit(lambda: commands.find_contenders(optimizer))[0]
     given = {"lr": lr, "weight_decay": weight_decay, "eps": eps, "betas": _pair(betas)}
     given |= {"momentum": momentum, "final_lr": final_lr}
     given = {name: value for name, value in given.items() if value is not None}
     commands.parse_or_exit(lambda: contender.check(given))
 
-    from torch import nn, zeros
+    from torch import nn
 
     from adamomentum_lab.engine.events import EpochEnded, Event, RunUpdated
     from adamomentum_lab.engine.inline import Inline
-    from adamomentum_lab.engine.job import Job, execute, is_complete
+    from adamomentum_lab.engine.job import Job, execute
+    from adamomentum_lab.engine.reuse import Reuse, tell_changes
     from adamomentum_lab.engine.spec import Spec
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import LabError
@@ -73,39 +83,49 @@ def train(
     from adamomentum_lab.training.loop import shown_file
 
     cls = commands.load_workload(reference)
-    settings = {**base_settings(optimizer, cls, protocol), **given}
+    contender = contender.with_schedule(cls.schedule_settings)
+    given |= {} if end_lr is None else {"end_lr": end_lr}
+    commands.parse_or_exit(lambda: contender.check(given))
+    settings = {**base_settings(contender, cls, protocol), **given}
     try:
-        contender.build([nn.Parameter(zeros(1))], **settings)
+        if contender.takes != "model":
+            contender.build_for(nn.Linear(1, 1), (), **settings)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     spec = Spec.of(
         settings,
         workload=reference.name,
         code=reference.code,
-        optimizer=optimizer,
-        optimizer_code=contenders.code_of(optimizer),
+        optimizer=contender.name,
+        **contenders.origin(contender.name, contender.entry),
         seed=seed,
         scale=size,
         protocol=protocol,
         precision=precision,
     )
-    problem = cls(size, protocol)
+    with commands.quiet_output():
+        problem = cls(size, protocol)
     length = rules.at_scale(cls.epochs, size)
     if epochs and epochs > length:
         typer.echo(f"{reference.name} has {length} epochs at the scale {size}.", err=True)
     total = min(epochs or length, length)
     store = Store(runs)
     part = total if total < length else None
-    job = Job(spec, reference, store.folder_of(spec), part, device, devices, strategy, threads)
-    # Of the processes of a distributed run only one writes and speaks.
+    folder, entry = store.folder_of(spec), contender.entry
+    job = Job(spec, reference, folder, part, device, devices, strategy, threads, entry=entry)
+    # Only one process of a distributed run writes files and prints.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) != "0":
         execute(job, stopped=_Stop())
         return
     run = store.get(spec)
-    if run is None or not is_complete(job, run):
-        with Display() as display, contextlib.redirect_stdout(sys.stderr):
+    decision = Reuse(store, fresh).decide(job, run)
+    if run is None or decision.use != "reuse":
+        with Display() as display, commands.quiet_output():
+            raced = {contender.name: entry}
+            for line in tell_changes(store, reference, size, protocol, raced):
+                display.say(line)
             display.begin("epochs", total, {})
-            display.already(len(run.epochs) if run else 0)
+            display.already(len(run.epochs) if run and decision.use == "continue" else 0)
 
             def hear(event: Event) -> None:
                 match event:
@@ -115,25 +135,27 @@ def train(
                         display.advance(_epoch_line(record))
 
             engine = Inline(store, stopped=_Stop())
+            engine.fresh = fresh
             [run] = engine.run([job], hear)
             if run.status == "failed":
                 raise LabError(run.error or "the run failed.") from engine.error
     if len(run.epochs) >= total:
         run.status = "done"
+    caveats = caveats_of([contender], problem)
     if as_json:
-        typer.echo(dumps(run_as_json(run, problem, total)))
+        typer.echo(dumps(run_as_json(run, problem, caveats, total)))
     else:
         typer.echo(_summary(run, problem, total))
         reported = select_epoch(run.epochs[:total], problem)
         shown = shown_file(store.folder_of(spec), reported["epoch"] if reported else 0)
         if shown.exists():
             typer.echo(shown.read_text(encoding="utf-8"))
-        for caveat in caveats_of([optimizer], problem):
+        for caveat in caveats:
             typer.echo(f"Note: {caveat}.")
 
 
 class _Stop:
-    """Whether SIGINT or SIGTERM came. The second time it ends the process at once."""
+    """Tells whether SIGINT or SIGTERM came. A second signal ends the process at once."""
 
     def __init__(self) -> None:
         self._came = False
@@ -155,7 +177,9 @@ def _pair(text: str | None) -> tuple[float, ...] | None:
     try:
         first, second = map(float, text.split(","))
     except ValueError as error:
-        raise typer.BadParameter(f"betas are two numbers, as 0.9,0.999, not {text!r}") from error
+        raise typer.BadParameter(
+            f"betas must be two numbers, such as 0.9,0.999, not {text!r}"
+        ) from error
     return first, second
 
 

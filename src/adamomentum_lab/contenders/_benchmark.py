@@ -1,4 +1,4 @@
-"""Whose steps `adamomentum bench` measures: AdaMomentum, with its options and as a plain loop."""
+"""The forms of AdaMomentum that `adamomentum bench` measures: its options, and a plain loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SUBJECT, PLAIN = "AdaMomentum", "  plain loop"
 
 
 class PlainLoop(Optimizer):
-    """AdaMomentum as a paper's code has it: a Python loop of a dozen tensor operations."""
+    """AdaMomentum as papers publish it: a Python loop with a dozen tensor operations."""
 
     def __init__(self, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(params, {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-16})
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One step."""
+        """Update the parameters once."""
         loss = closure() if closure else None
         for group in self.param_groups:
             beta1, beta2 = group["betas"]
@@ -49,4 +49,4 @@ SUBJECTS: Mapping[str, Build] = {
     "  single": lambda p: AdaMomentum(p, foreach=False),
     PLAIN: lambda p: PlainLoop(p),
 }
-"""By the names of their rows; what is indented is a form of the row above it."""
+"""How to build each row of the table. Indented names are variants of the row above."""

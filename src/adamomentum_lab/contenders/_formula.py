@@ -1,7 +1,8 @@
-"""One optimizer for all the methods of the paper's Table 1.
+"""A base class for optimizers that are one formula, such as the methods of the paper's Table 1.
 
-Each is theta -= lr * direction, and differs in the averages it keeps and the direction it makes of
-them; the rest (arguments, groups, state, weight decay, checkpoints) is here, once.
+Each update is theta -= lr * direction. Methods differ in the averages they keep and in the
+direction they compute from them. The rest is here: arguments, groups, state, weight decay,
+checkpoints.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from adamomentum_lab.space import Settings, Value
 
 Group = dict[str, Any]
 
-# Numbers a method may have, as torch.optim calls them where it refuses them.
+# Numeric settings, with the names that torch.optim's error messages use for them.
 _NUMBERS = {
     "lr": "learning rate",
     "eps": "epsilon value",
@@ -32,15 +33,17 @@ _FLAGS = ("decoupled_weight_decay", "rectify", "maximize")
 
 
 class FormulaOptimizer(Optimizer):
-    """A method states its settings, the values its averages start from, and its formula."""
+    """An optimizer defined by its settings, the initial values of its averages, and a formula."""
 
     SETTINGS: ClassVar[Settings]
     START: ClassVar[Mapping[str, float]]
+    ELEMENTWISE: ClassVar[bool] = True
+    """Whether the step of an element does not depend on the others of its parameter."""
     _formula: Callable[..., tuple[Tensor, ...]]
     """(g, t, group, *averages) -> the direction d of theta -= lr d at step t (from 1), then each
-    new average, in the order of START. Everything is real and float32 or wider, and nothing is
-    changed in place. A gradient that is not finite must show in the direction:
-    `divided(x, x.abs())` is a sign that does."""
+    new average, in the order of START. Tensors are real and at least float32. Do not change them in
+    place. If an element of the gradient is not finite, its direction must not be finite either:
+    for a sign, write `divide(x, x.abs())`."""
 
     def __init__(self, params: ParamsT, *, maximize: bool = False, **settings: Value) -> None:
         if unknown := settings.keys() - self.SETTINGS.keys():
@@ -48,17 +51,21 @@ class FormulaOptimizer(Optimizer):
         super().__init__(params, {**self.SETTINGS, **settings, "maximize": maximize})
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, with options of its own where it names them."""
+        """Add a group of parameters. Options it does not name get the optimizer's values."""
         super().add_param_group(param_group)
         try:
-            _check(self.param_groups[-1])
+            _check(self.param_groups[-1], self.SETTINGS)
         except Exception:
             self.param_groups.pop()
             raise
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Update every parameter that has a gradient; `closure` reevaluates the loss before."""
+        """Update every parameter that has a gradient.
+
+        Args:
+            closure: reevaluates the model and returns the loss, which `step` then returns.
+        """
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:
@@ -94,13 +101,13 @@ class FormulaOptimizer(Optimizer):
             average.copy_(new)
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Continue from what `state_dict` returned, bit for bit.
+        """Load what `state_dict` returned. Training then continues bit for bit.
 
-        torch casts averages to the parameter's dtype, which would round those of half-precision
-        parameters; here they keep the dtype they were saved in, and are copied.
+        torch casts averages to the dtype of their parameter, which would round those of
+        half-precision parameters. Here they are copied, and keep the dtype they were saved in.
         """
         loaded: StateDict = {}
-        # A hook, the last one, since the user's own may change what is loaded.
+        # The last hook, since the hooks of a user may change what is loaded.
         handle = self.register_load_state_dict_pre_hook(lambda _, final: loaded.update(final))
         try:
             super().load_state_dict(state_dict)
@@ -114,34 +121,34 @@ class FormulaOptimizer(Optimizer):
 
 
 def average(old: Tensor, new: Tensor, beta: float) -> Tensor:
-    """One step of an exponential moving average."""
+    """Return an exponential moving average after one more value."""
     return beta * old + (1 - beta) * new
 
 
-def corrected(average: Tensor, beta: float, t: int) -> Tensor:
-    """Adam's bias correction."""
+def correct_bias(average: Tensor, beta: float, t: int) -> Tensor:
+    """Return an average divided by 1 - beta^t, Adam's bias correction."""
     divisor: float = remaining(beta, t)
     return average / divisor
 
 
-def divided(a: Tensor, b: Tensor) -> Tensor:
-    """a / b, and 0 where both are 0: eps is 0, and so was every gradient so far."""
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    """Return a / b, and 0 where both are 0, as with eps = 0 before the first nonzero gradient."""
     return a / (b + ((a == 0) & (b == 0)))
 
 
 def adam_step(m: Tensor, v: Tensor, t: int, group: Group) -> Tensor:
-    """Adam's direction of two averages."""
+    """Return Adam's direction, m_hat / (sqrt(v_hat) + eps)."""
     b1, b2 = group["betas"]
-    return divided(corrected(m, b1, t), corrected(v, b2, t).sqrt() + group["eps"])
+    return divide(correct_bias(m, b1, t), correct_bias(v, b2, t).sqrt() + group["eps"])
 
 
 def _real(tensor: Tensor) -> Tensor:
-    """Complex numbers as pairs of reals that share their memory."""
+    """Return a view of complex numbers as pairs of reals; other tensors as they are."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def _check(group: Group) -> None:
-    """Refuse what cannot be meant, in torch.optim's words where it has some."""
+def _check(group: Group, settings: Settings) -> None:
+    """Validate the options. The messages follow those of torch.optim."""
     lr = group["lr"]
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError(f"Tensor lr must be 1-element, but has shape {tuple(lr.shape)}.")
@@ -154,10 +161,13 @@ def _check(group: Group) -> None:
                 f"Invalid {_NUMBERS[name]}: {value} ({name} must be finite and at least 0)."
             )
     if group.get("gamma") == 0:
-        raise ValueError("Invalid gamma value: 0 (gamma must be above 0, or no bound is).")
+        raise ValueError("Invalid gamma value: 0 (gamma must be above 0).")
     for name in _FLAGS:
         if not isinstance(group.get(name, False), bool):
             raise TypeError(f"{name} must be True or False, but is {group[name]!r}.")
     for i, beta in enumerate(group.get("betas", ())):
         if not 0 <= beta < 1:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta} (betas lie in [0, 1)).")
+    usual: Any = settings.get("betas", ())
+    if len(group.get("betas", ())) != len(usual):
+        raise ValueError(f"Invalid betas: {group['betas']} ({len(usual)} are needed).")

@@ -1,4 +1,4 @@
-"""AdaBelief: Adam whose second moment averages how far gradients lie from their mean."""
+"""AdaBelief: Adam whose second moment averages squared distances of gradients from their mean."""
 
 from torch import Tensor
 
@@ -9,15 +9,15 @@ from adamomentum_lab.contenders._formula import (
     Group,
     adam_step,
     average,
-    corrected,
-    divided,
+    correct_bias,
+    divide,
 )
 
 
 class AdaBelief(FormulaOptimizer):
     """s = b2 s + (1-b2) (g - m)^2 + eps; theta -= lr m_hat / (sqrt(s_hat) + eps).
 
-    With `rectify` the step is RAdam's, as in the authors' translation and GAN runs.
+    With `rectify` the step is RAdam's, as in the authors' runs on translation and GANs.
     """
 
     SETTINGS = {**ADAM, **DECOUPLED, "eps": 1e-16, "rectify": False}
@@ -31,13 +31,15 @@ class AdaBelief(FormulaOptimizer):
         if not group["rectify"]:
             return adam_step(m, s, t, group), m, s
         on, r = rectification(b2, t)
-        m_hat = corrected(m, b1, t)
+        m_hat = correct_bias(m, b1, t)
         scale = r * remaining(b2, t) ** 0.5
-        return divided(m_hat * scale, s.sqrt() + eps) if on else m_hat, m, s
+        return divide(m_hat * scale, s.sqrt() + eps) if on else m_hat, m, s
 
 
 CONTENDER = Contender(
     AdaBelief,
+    family="Adam",
+    year=2020,
     source="Zhuang et al. 2020 (arXiv 2010.07468) and its published package: eps, decoupled decay",
-    summary="Adam by the variance of gradients about their mean",
+    summary="Adam with the variance of the gradients as second moment",
 )

@@ -1,4 +1,4 @@
-"""AdaBound: Adam whose rate of each coordinate is clipped between bounds that close on SGD's."""
+"""AdaBound: Adam with per-coordinate rates clipped between bounds that converge to SGD's rate."""
 
 from torch import Tensor
 
@@ -10,19 +10,19 @@ from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, average
 class AdaBound(FormulaOptimizer):
     """theta -= clip(lr sqrt(1-b2^t) / (1-b1^t) / (sqrt(v) + eps), l, u) m.
 
-    l = f (1 - 1/(gamma t + 1)) and u = f (1 + 1/(gamma t)), f = final_lr lr/base_lr: schedules of
-    lr move the bounds along. base_lr, the lr a group began with, is part of the group, so that
-    checkpoints keep it.
+    l = f (1 - 1/(gamma t + 1)) and u = f (1 + 1/(gamma t)) with f = final_lr lr/base_lr, so an lr
+    schedule scales the bounds too. base_lr is the initial lr of a group. It is stored in the group,
+    so that checkpoints keep it.
     """
 
     SETTINGS = {**ADAM, **COUPLED, "final_lr": 0.1, "gamma": 1e-3}
     START = {"exp_avg": 0.0, "exp_avg_sq": 0.0}
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, whose lr becomes its base_lr."""
+        """Add a group of parameters. Its lr becomes its base_lr."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        # A group that begins at 0 tells nothing of its scale; then the optimizer's lr does.
+        # A group whose lr starts at 0, as under warm-up, has no scale: use the optimizer's lr.
         base_lr = float(group["lr"]) or float(self.defaults["lr"]) or 1.0
         group.setdefault("base_lr", base_lr)
 
@@ -41,6 +41,8 @@ class AdaBound(FormulaOptimizer):
 
 CONTENDER = Contender(
     AdaBound,
+    family="Adam",
+    year=2019,
     source="Luo et al. 2019 (arXiv 1902.09843)",
-    summary="Adam with rates clipped between bounds that close on SGD's",
+    summary="Adam with rates clipped between bounds that converge to SGD's rate",
 )

@@ -1,4 +1,4 @@
-"""Adam at the step length AdaMomentum has: tells whether it is more than a larger lr."""
+"""Adam with steps as long as AdaMomentum's. This control shows what a larger lr alone achieves."""
 
 from torch import Tensor
 
@@ -8,10 +8,10 @@ from adamomentum_lab.contenders._formula import FormulaOptimizer, Group, adam_st
 
 
 class AdamTranslated(FormulaOptimizer):
-    """Adam at sqrt((1+b1)/(1-b1)) lr, 4.36 lr for b1 = 0.9.
+    """Adam with the learning rate sqrt((1+b1)/(1-b1)) lr, 4.36 lr for b1 = 0.9.
 
-    `lr` is AdaMomentum's, in groups and in schedules, which is why this is not torch's Adam built
-    with another lr. Decoupled weight decay would go by that lr too, as AdaMomentum's does.
+    `lr` has AdaMomentum's meaning, in groups and in schedules. torch's Adam with a larger lr would
+    not do: decoupled weight decay would then grow with it. Here it uses `lr`, as AdaMomentum does.
     """
 
     SETTINGS = {**ADAM, **COUPLED}
@@ -27,7 +27,8 @@ class AdamTranslated(FormulaOptimizer):
 
 CONTENDER = Contender(
     AdamTranslated,
-    source="AdaMomentum's lr, which is what its lr means; the others Adam's (arXiv 1412.6980)",
-    summary="Adam at AdaMomentum's lr times sqrt((1+b1)/(1-b1))",
+    family="controls",
+    source="lr of AdaMomentum, since lr has its meaning here; the others of Adam (arXiv 1412.6980)",
+    summary="Adam with sqrt((1+b1)/(1-b1)) times AdaMomentum's lr",
     like={"*": "adam", "lr": "adamomentum"},
 )

@@ -1,4 +1,4 @@
-"""AdaMomentum without its long first steps: squares the bias-corrected momentum."""
+"""AdaMomentum with the square of bias-corrected momentum, which avoids long first steps."""
 
 import functools
 
@@ -8,7 +8,8 @@ from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 CONTENDER = Contender(
     functools.partial(AdaMomentum, debias_momentum=True),
     settings={**ADAM, **DECOUPLED, "eps": 1e-16},
-    source="AdaMomentum's, so that nothing else differs",
-    summary="AdaMomentum whose first step is lr and not lr/(1-b1)",
+    family="controls",
+    source="those of AdaMomentum, so that nothing else differs",
+    summary="AdaMomentum with a first step of lr instead of lr/(1-b1)",
     like={"*": "adamomentum"},
 )

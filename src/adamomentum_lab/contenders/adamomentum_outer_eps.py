@@ -1,4 +1,4 @@
-"""AdaMomentum with eps where Adam has it: tells what the paper's inner eps contributes."""
+"""AdaMomentum with eps where Adam has it. This control shows what the inner eps contributes."""
 
 from torch import Tensor
 
@@ -22,7 +22,8 @@ class AdaMomentumOuterEps(FormulaOptimizer):
 
 CONTENDER = Contender(
     AdaMomentumOuterEps,
-    source="AdaMomentum's lr and betas, Adam's eps (arXiv 1412.6980), since it stands where Adam's",
+    family="controls",
+    source="lr and betas of AdaMomentum; eps of Adam (arXiv 1412.6980), as it has Adam's place",
     summary="AdaMomentum with eps outside the root, as Adam has it",
     like={"*": "adamomentum", "eps": "adamomentum-outer-eps"},
 )

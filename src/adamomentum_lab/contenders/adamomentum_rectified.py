@@ -8,7 +8,8 @@ from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 CONTENDER = Contender(
     functools.partial(AdaMomentum, rectify=True),
     settings={**ADAM, **DECOUPLED, "eps": 1e-16},
-    source="AdaMomentum's, so that nothing else differs",
+    family="controls",
+    source="those of AdaMomentum, so that nothing else differs",
     summary="AdaMomentum with RAdam's rectification, as the authors ran it",
     like={"*": "adamomentum"},
 )

@@ -6,9 +6,11 @@ from adamomentum_lab.contender import ADAM, Contender
 
 CONTENDER = Contender(
     AdamW,
-    # Without weight decay, like all others here: it is tuned, or given by the workload.
+    # Without weight decay, like all contenders: a search or the workload sets it.
     settings=ADAM,
     decay="decoupled",
+    family="Adam",
+    year=2017,
     source="Loshchilov and Hutter 2019 (arXiv 1711.05101), Algorithm 2",
-    summary="Adam, its weight decay apart from the gradient",
+    summary="Adam with decoupled weight decay",
 )

@@ -1,4 +1,4 @@
-"""Adam with AdaMomentum's eps: what is left between the two is the average of squared momentum."""
+"""Adam with AdaMomentum's eps. The two differ only in what the second moment averages."""
 
 from torch import Tensor
 
@@ -7,16 +7,16 @@ from adamomentum_lab.contenders._formula import (
     FormulaOptimizer,
     Group,
     average,
-    corrected,
-    divided,
+    correct_bias,
+    divide,
 )
 
 
 class EAdam(FormulaOptimizer):
     """v = b2 v + (1-b2) g^2 + eps; theta -= lr m_hat / sqrt(v_hat).
 
-    EAdam as published (Yuan and Gao 2020, arXiv 2011.02150) adds eps outside the root as well;
-    the control does not.
+    EAdam as published (Yuan and Gao 2020, arXiv 2011.02150) also adds eps outside the root. This
+    control does not.
     """
 
     SETTINGS = {**ADAM, **DECOUPLED, "eps": 1e-16}
@@ -27,12 +27,13 @@ class EAdam(FormulaOptimizer):
         b1, b2 = group["betas"]
         m = average(m, g, b1)
         v = average(v, g * g, b2) + group["eps"]
-        return divided(corrected(m, b1, t), corrected(v, b2, t).sqrt()), m, v
+        return divide(correct_bias(m, b1, t), correct_bias(v, b2, t).sqrt()), m, v
 
 
 CONTENDER = Contender(
     EAdam,
-    source="AdaMomentum's, so that only the second moment differs",
+    family="controls",
+    source="those of AdaMomentum, so that only the second moment differs",
     summary="Adam with eps inside its second moment",
     like={"*": "adamomentum"},
 )

@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits for the variance of its second moment."""
+"""RAdam: Adam with steps scaled down while its second moment is unreliable."""
 
 from torch.optim import RAdam
 
@@ -7,6 +7,8 @@ from adamomentum_lab.contender import ADAM, DECOUPLED, Contender
 CONTENDER = Contender(
     RAdam,
     settings={**ADAM, **DECOUPLED},
-    source="Liu et al. 2020 (arXiv 1908.03265), whose code decouples weight decay; torch's eps",
-    summary="Adam with rectified variance",
+    family="Adam",
+    year=2019,
+    source="Liu et al. 2020 (arXiv 1908.03265), whose code decouples weight decay; eps of torch",
+    summary="Adam with rectified steps at the start",
 )

@@ -8,6 +8,8 @@ CONTENDER = Contender(
     RMSprop,
     settings={"lr": 1e-3, "alpha": 0.99, "eps": 1e-8, "momentum": 0.0, "weight_decay": 0.0},
     decay="coupled",
-    source="lr of Tieleman and Hinton 2012 (lecture 6.5); alpha and eps torch's",
-    summary="gradients over the root of their averaged squares",
+    family="Adam",
+    year=2012,
+    source="lr of Tieleman and Hinton 2012 (lecture 6.5); alpha and eps of torch",
+    summary="gradients divided by the root of their averaged squares",
 )

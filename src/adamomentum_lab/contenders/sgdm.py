@@ -8,6 +8,8 @@ CONTENDER = Contender(
     SGD,
     settings={"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
     decay="coupled",
+    family="SGD",
+    year=1964,
     source="the paper's tuned values for CIFAR-10 and ImageNet (appendix, Image classification)",
     summary="SGD with momentum, b = mu b + g",
 )

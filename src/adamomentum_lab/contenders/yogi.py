@@ -1,4 +1,4 @@
-"""Yogi: Adam whose second moment moves by a step that does not depend on its distance."""
+"""Yogi: Adam whose second moment grows and shrinks by additive steps."""
 
 from torch import Tensor
 
@@ -10,7 +10,7 @@ class Yogi(FormulaOptimizer):
     """v -= (1 - b2) sign(v - g^2) g^2; the step is Adam's."""
 
     SETTINGS = {**ADAM, **COUPLED, "lr": 1e-2, "eps": 1e-3}
-    # As in Optax and in the authors' copy; Yogi's paper has m_0 = 0 and v_0 from a first batch.
+    # As in Optax and in the authors' copy. Yogi's paper has m_0 = 0, and v_0 from a first batch.
     START = {"exp_avg": 1e-6, "exp_avg_sq": 1e-6}
 
     @staticmethod
@@ -23,6 +23,8 @@ class Yogi(FormulaOptimizer):
 
 CONTENDER = Contender(
     Yogi,
+    family="Adam",
+    year=2018,
     source="Zaheer et al. 2018 (NeurIPS, Adaptive Methods for Nonconvex Optimization)",
-    summary="Yogi, whose v moves additively",
+    summary="Adam with additive updates of the second moment",
 )

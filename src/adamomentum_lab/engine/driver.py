@@ -1,4 +1,7 @@
-"""What every engine shares: one process hands out the jobs, hears of them, and alone writes."""
+"""The base class of engines: one process hands out jobs, gets their messages, and writes the store.
+
+No other process writes the store.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,36 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
+from adamomentum_lab import contenders
 from adamomentum_lab.engine.events import EpochEnded, Listener, RunBegun, RunEnded, RunUpdated
-from adamomentum_lab.engine.job import Job, execute, is_complete, mark_stopped
+from adamomentum_lab.engine.job import Job, execute, mark_stopped
 from adamomentum_lab.engine.messages import Busy, Died, Failed, Message, Progress
+from adamomentum_lab.engine.reuse import Decision, Reuse
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import BusyError
 from adamomentum_lab.schedules import Moment
 from adamomentum_lab.selection import EpochRecord
 
-ATTEMPTS = 2  # a worker may be killed for want of memory; twice on the same run is no accident
-ALIKE = 4  # an error that so many runs share, and no run escapes, is not the optimizer's
+ATTEMPTS = 2
+"""How often a run is tried if its worker dies. The first death may be a lack of memory; a second
+one on the same run is no accident."""
+ALIKE = 4
+"""The race ends if this many runs have ended and all of them failed with the same error."""
 UPDATE_SECONDS = 0.5
-"""Between two messages about the updates of a run."""
+"""Time between two messages about the updates of a run."""
 
 
 def run_job(job: Job, send: Callable[[Message], None], stopped: Callable[[], bool]) -> None:
-    """A worker's part: do a job, and tell of its progress and its end."""
-    told = time.monotonic()
+    """Do a job in a worker, and send messages about its progress and its end."""
+    sent = time.monotonic()
 
     def on_update(now: Moment) -> None:
-        nonlocal told
-        if time.monotonic() - told >= UPDATE_SECONDS:
-            told = time.monotonic()
+        nonlocal sent
+        if time.monotonic() - sent >= UPDATE_SECONDS:
+            sent = time.monotonic()
             send(RunUpdated(job.stage, job.spec, now.epoch))
 
     def on_epoch(record: EpochRecord, seconds: float) -> None:
@@ -48,10 +57,10 @@ def run_job(job: Job, send: Callable[[Message], None], stopped: Callable[[], boo
 
 
 def stream_job(job: Job, stopped: Callable[[], bool]) -> Iterator[Message | None]:
-    """Do a job in a thread of its own, and yield its messages as they come.
+    """Do a job in another thread, and yield its messages as they come.
 
-    None comes a few times a second, so that the caller can look around. Without a last message the
-    thread ended by itself, as by SystemExit.
+    It yields None a few times a second, so that the caller can do other work. If the messages end
+    without a last one, the thread died, for example of SystemExit.
     """
     messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
     thread = threading.Thread(target=run_job, args=(job, messages.put, stopped), daemon=True)
@@ -71,26 +80,35 @@ def stream_job(job: Job, stopped: Callable[[], bool]) -> Iterator[Message | None
 
 
 class Driver(ABC):
-    """An engine: executes jobs, emits events about them, returns every run.
+    """An engine: executes jobs, emits events about them, and returns every run.
 
-    The store has one writer, this process. Runs that it knows as finished are not repeated.
+    Runs that are finished in the store are not repeated, if nothing that their numbers depend on
+    has changed.
     """
+
+    fresh = False
+    """Whether runs are repeated all the same."""
+    explain = False
+    """Whether it is said of each run why it is repeated or not."""
 
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self.store, self.say = store, say
+        self._tried: set[str] = set()
 
     @abstractmethod
     def _room(self, waiting: int) -> int:
-        """How many of the waiting jobs can be given out now."""
+        """Return how many of the waiting jobs can start now."""
 
     @abstractmethod
     def _give(self, job: Job) -> None:
-        """Give a job out."""
+        """Give a job to a worker."""
 
     @abstractmethod
     def _hear(self) -> Iterable[tuple[Job, Message]]:
-        """What the workers say, waited for; a job of which an end was heard is given out no more.
-        Nothing, if nothing is given out."""
+        """Wait for messages of the workers, and yield them with their jobs.
+
+        The last message of a job frees its worker. Without running jobs, there are no messages.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -108,21 +126,30 @@ class Driver(ABC):
         emit: Listener = lambda _: None,
         follow: Callable[[Job, Run], list[Job]] = lambda *_: [],
     ) -> list[Run]:
-        """Do all jobs; the result is in their order.
+        """Do all jobs.
 
-        `follow` is called with each job that ended and returns the jobs that follow from it. Their
-        runs are not part of the result.
+        Args:
+            jobs: jobs with the same specification are done once.
+            emit: called with every event.
+            follow: called with each job that ended and its run. Returns jobs to do next, whose runs
+                are not part of the result.
+
+        Returns:
+            The runs of `jobs`, in their order.
         """
         results: dict[str, Run] = {}
         attempts: dict[str, int] = {}
         waiting = deque({job.spec.id: job for job in jobs}.values())
+        reuse = Reuse(self.store, self.fresh, self._tried)
+        prints: dict[str, dict[str, str]] = {}  # by workload, what its runs read
 
         def finish(job: Job, run: Run) -> None:
             results[job.spec.id] = run
+            _agree(run, prints.setdefault(run.spec.code, {}))
             emit(RunEnded(job.stage, run, job.epochs))
             for new in follow(job, run):
                 if new.spec.id in results:
-                    raise LabError(f"{new.spec} was asked for twice.")
+                    raise LabError(f"the run {new.spec} was requested twice.")
                 waiting.append(new)
 
         def fail(job: Job, error: str) -> None:
@@ -132,17 +159,20 @@ class Driver(ABC):
             self.say(f"{job.spec} failed: {error}")
             finish(job, run)
 
+        self._note_parts(waiting)
         known = self.store.get_all(job.spec for job in waiting)
-        before = [job for job in waiting if is_complete(job, known.get(job.spec.id))]
+        decisions = {job.spec.id: reuse.decide(job, known.get(job.spec.id)) for job in waiting}
+        before = [job for job in waiting if decisions[job.spec.id].use == "reuse"]
         if before:
-            self.say(f"{len(before)} of {len(waiting)} runs were finished before.")
+            self.say(f"{len(before)} of {len(waiting)} runs were already finished.")
         for job in before:
+            self._explain(job, decisions[job.spec.id])
             finish(job, known[job.spec.id])
         waiting = deque(job for job in waiting if job.spec.id not in results)
-        out = 0  # jobs given out
+        out = 0  # jobs that workers have
         while waiting or out:
             for _ in range(self._room(len(waiting))):
-                new = self._next(waiting, finish)
+                new = self._next(waiting, finish, reuse)
                 if new is None:
                     break
                 attempts[new.spec.id] = attempts.get(new.spec.id, 0) + 1
@@ -157,7 +187,7 @@ class Driver(ABC):
                     case EpochEnded():
                         self.store.epoch(job.spec, message.record, message.seconds)
                         emit(message)
-                    case RunEnded(run=run) if run.status == "stopped":  # somebody ended the worker
+                    case RunEnded(run=run) if run.status == "stopped":  # the worker was terminated
                         waiting.append(job)
                     case RunEnded():
                         run = mark_stopped(job, message.run)
@@ -168,25 +198,58 @@ class Driver(ABC):
                         fail(job, why)
                         count, errors = len(results), {run.error for run in results.values()}
                         if count >= ALIKE and errors == {why}:
-                            raise LabError(f"{why} (So ended all of the first {count} runs.)")
-                    case Busy():  # look again later
+                            raise LabError(f"{why} (The first {count} runs all failed this way.)")
+                    case Busy():  # try again later
                         attempts[job.spec.id] -= 1
                         waiting.append(job)
                         time.sleep(0.5)
                     case Died(how) if attempts[job.spec.id] < ATTEMPTS:
-                        self.say(f"{job.spec}: {how}; it is tried again.")
+                        self.say(f"{job.spec}: {how}; the run is tried again.")
                         waiting.appendleft(job)
                     case Died(how):
                         fail(job, f"{how}, {ATTEMPTS} times.")
         return [results[job.spec.id] for job in jobs]
 
-    def _next(self, waiting: deque[Job], finish: Callable[[Job, Run], None]) -> Job | None:
-        """The next job that nobody has finished in the meantime, noted as begun."""
+    def _next(
+        self, waiting: deque[Job], finish: Callable[[Job, Run], None], reuse: Reuse
+    ) -> Job | None:
+        """Return the next job and mark its run as begun.
+
+        Another process may have finished a run in the meantime; such jobs are skipped.
+        """
         while waiting:
             job = waiting.popleft()
             known = self.store.get(job.spec)
-            if known is None or not is_complete(job, known):
-                self.store.begin(job.spec, known.machine if known else {})
-                return job
-            finish(job, known)
+            decision = reuse.decide(job, known)
+            if job.spec.id not in self._tried:
+                self._explain(job, decision)
+            if known is not None and decision.use == "reuse":
+                finish(job, known)
+                continue
+            anew = decision.use == "begin anew"
+            self.store.begin(job.spec, known.machine if known else {}, anew)
+            self._tried.add(job.spec.id)
+            return replace(job, anew=job.anew or anew)
         return None
+
+    def _explain(self, job: Job, decision: Decision) -> None:
+        if self.explain:
+            self.say(decision.about(job.spec))
+
+    def _note_parts(self, jobs: Iterable[Job]) -> None:
+        """So that it can be told one day what has changed since these runs."""
+        references = {job.reference for job in jobs}
+        entries = {job.spec.optimizer: job.entry for job in jobs}
+        parts = [reference.parts for reference in references]
+        self.store.add_parts([*parts, *(contenders.parts_for(*one) for one in entries.items())])
+
+
+def _agree(run: Run, prints: dict[str, str]) -> None:
+    """Refuse a run that has read other content than those before it, which are compared with it."""
+    inputs = run.inputs or {}
+    if changed := [name for name in inputs if prints.get(name, inputs[name]) != inputs[name]]:
+        raise LabError(
+            f"{changed[0]} changed while runs were under way; start again: those that read it "
+            "before do not count."
+        )
+    prints |= inputs

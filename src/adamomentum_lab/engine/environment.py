@@ -1,4 +1,4 @@
-"""What may differ between two identical runs: the machine, its software, its threads."""
+"""What may differ between two runs of one specification: machine, software and threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import adamomentum
 
 
 class Machine(TypedDict, total=False):
-    """What a run tells of where it was done. Old runs tell less."""
+    """Where a run was done. Old runs have fewer keys."""
 
     adamomentum: str
     commit: str | None
@@ -24,21 +24,23 @@ class Machine(TypedDict, total=False):
     processors: int | None
     threads: int
     device: str
+    resolution: float
+    """The smallest difference of test scores that means anything."""
     engine: str
-    """Where it was not the local one."""
+    """The name of the engine, unless it was the local one."""
     node: str
-    """Of a cluster."""
+    """The name of the node of a cluster."""
     folder: str
-    """Of the checkpoints."""
+    """The folder of the checkpoints."""
     seconds: float
-    """Of training, all epochs together."""
+    """Training time of all epochs."""
     updates: int
     ms_per_update: float
 
 
 def environment(device: str) -> Machine:
-    """Versions, the commit of the sources, processor and threads."""
-    import torch  # here, as reading old runs needs none
+    """Return versions, the commit of the sources, the processor and threads."""
+    import torch  # not at the top: reading stored runs must not import torch
 
     return {
         "adamomentum": adamomentum.__version__,
@@ -55,7 +57,7 @@ def environment(device: str) -> Machine:
 
 @functools.cache
 def _processor() -> str | None:
-    """Its name, where the system tells."""
+    """Return the name of the processor, if the system knows it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -66,7 +68,7 @@ def _processor() -> str | None:
 
 @functools.cache
 def _commit() -> str | None:
-    """Of the repository this file belongs to, if to one; changed files are marked by a plus."""
+    """Return the commit of this file's git repository, with a plus if files have changed."""
     file = Path(__file__)
 
     def git(*words: str) -> str:

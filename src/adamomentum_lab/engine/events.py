@@ -1,7 +1,7 @@
-"""What happens to runs, as it happens: one stream of events for progress, trackers and their like.
+"""The events of runs, for progress bars and experiment trackers.
 
-A listener is a function of one event. `run_race(..., listeners=[...])` calls it in its own thread,
-in the order of events, so it should be quick.
+A listener is a function of one event. `run_race(..., listeners=[...])` calls every listener in the
+thread of the race, in the order of events, so listeners should be quick.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from adamomentum_lab.engine.store import Run
     from adamomentum_lab.selection import EpochRecord
 
-Stage = Literal["tuning", "final"]
-"""What a run is for: to choose settings, or to be reported."""
+Stage = Literal["tuning", "final", "check"]
+"""The purpose of a run: `tuning` chooses settings, `final` is reported, and `check` tests on the
+final seeds whether a value next to the chosen one is better."""
 Scores = Mapping[str, Mapping[str, float]]
-"""By split (train, validation, test), then by the name of a score."""
+"""split (train, validation, test) -> name of a score -> value."""
 
 
 @dataclass(frozen=True)
 class RunBegun:
-    """A run was given to a worker: a new one, or the rest of one. After the death of its worker a
-    run begins again."""
+    """A worker has started or resumed a run. If the worker dies, the run begins once more."""
 
     stage: Stage
     spec: Spec
@@ -34,47 +34,46 @@ class RunBegun:
 
 @dataclass(frozen=True)
 class RunUpdated:
-    """How far a run is; about twice a second."""
+    """Progress within a run, about twice a second."""
 
     stage: Stage
     spec: Spec
     epoch: float
-    """Epochs since the start of the run, parts included."""
+    """Epochs since the start of the run, as a fraction: 2.5 is the middle of the third."""
 
 
 @dataclass(frozen=True)
 class EpochEnded:
-    """A run has one more epoch. Those after the last checkpoint come again if its worker dies."""
+    """A run has finished an epoch. If its worker dies, epochs since the last checkpoint repeat."""
 
     stage: Stage
     spec: Spec
     record: EpochRecord
-    """As it is stored."""
+    """The record of the epoch as it is stored."""
     seconds: float
-    """Of training alone."""
+    """Training time, without evaluations."""
 
     @property
     def epoch(self) -> int:
-        """Its number; the first is 1."""
+        """The number of the epoch; the first is 1."""
         number: int = self.record["epoch"]
         return number
 
     @property
     def scores(self) -> Scores:
-        """What may be shown of the epoch."""
+        """The scores that may be shown; see `scores_to_show`."""
         return scores_to_show(self.stage, self.record)
 
 
 @dataclass(frozen=True)
 class RunEnded:
-    """A run has all that was asked for, or will not get it. It may have been finished before, and
-    then had no other events."""
+    """A run is complete, or has failed. A run that was finished before has no other events."""
 
     stage: Stage
     run: Run
-    """With its status (done, diverged, stopped where more of it is left, failed) and its epochs."""
+    """The run. Its status is done, diverged, failed, or stopped if only a part was requested."""
     epochs: int | None
-    """How many it was to have; None is the whole run."""
+    """How many epochs were requested; None is the whole run."""
 
     @property
     def spec(self) -> Spec:
@@ -84,7 +83,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class RunsDropped:
-    """Some runs of the plan will not take place: too few trials of an optimizer are left."""
+    """Runs of the plan that will not take place, since an optimizer has too few trials left."""
 
     stage: Stage
     optimizer: str
@@ -93,21 +92,32 @@ class RunsDropped:
     """Of these runs together."""
 
 
-Event = RunBegun | RunUpdated | EpochEnded | RunEnded | RunsDropped
+@dataclass(frozen=True)
+class RunsAdded:
+    """Additional runs that the plan did not contain, since a verdict may depend on them."""
+
+    stage: Stage
+    optimizer: str
+    runs: int
+    epochs: int
+    """Of these runs together."""
+
+
+Event = RunBegun | RunUpdated | EpochEnded | RunEnded | RunsDropped | RunsAdded
 Listener = Callable[[Event], None]
 
 
 def scores_to_show(stage: Stage, record: EpochRecord) -> Scores:
-    """The scores of an epoch; of a trial without those on test, by which nothing may be chosen."""
+    """Return the scores of an epoch; of a tuning run without test, by which nothing is chosen."""
     hidden = {"epoch", "test"} if stage == "tuning" else {"epoch"}
     return {split: scores for split, scores in record.items() if split not in hidden}
 
 
 def broadcast(listeners: Iterable[Listener], say: Callable[[str], None]) -> Listener:
-    """A listener that passes events on to all of these.
+    """Combine listeners into one.
 
-    A listener that raises an Exception does not end the race: `say` gets one sentence, and that
-    listener hears no more.
+    If a listener raises an Exception, the race continues without that listener, and `say` gets a
+    sentence about it.
     """
     active = list(listeners)
 
@@ -119,7 +129,7 @@ def broadcast(listeners: Iterable[Listener], say: Callable[[str], None]) -> List
                 active.remove(listener)
                 name = getattr(listener, "__qualname__", type(listener).__qualname__)
                 why = type(error).__name__
-                with contextlib.suppress(Exception):  # a text of the user's making
+                with contextlib.suppress(Exception):  # the user's class may fail in __str__
                     why += f": {error}"
                 say(f"The listener {name} failed ({why}); the race goes on without it.")
 

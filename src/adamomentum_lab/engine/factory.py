@@ -1,4 +1,4 @@
-"""The engine of a name."""
+"""Make an engine by its name."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ def make_engine(
     cpus: float = 1.0,
     gpus: float = 0.0,
 ) -> Driver:
-    """The engine of this name; it is imported only now.
+    """Import and make the engine of this name.
 
     Args:
         name: one of `ENGINES`.
-        store: where runs are kept.
-        say: gets a line for the user.
-        jobs: runs at a time; None stands for as many as there is room for.
-        address: of a Ray cluster, as 10.0.0.1:6379; None starts a Ray on this machine.
-        cpus: for each run under Ray.
-        gpus: for each run under Ray.
+        store: where runs are stored.
+        say: called with each line for the user.
+        jobs: parallel runs; None is as many as there is room for.
+        address: address of a Ray cluster, such as 10.0.0.1:6379. None uses $RAY_ADDRESS, or else
+            starts Ray on this machine.
+        cpus: CPUs for each run (Ray only).
+        gpus: GPUs for each run (Ray only).
     """
     if name == "local":
         from adamomentum_lab.engine.local import Local

@@ -1,4 +1,4 @@
-"""Runs in this process, one after the other: what `adamomentum train` does."""
+"""The engine of `adamomentum train`: runs in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adamomentum_lab.files import BusyError
 
 
 class Inline(Driver):
-    """The engine of one process. It ends with StoppedError once `stopped` says so."""
+    """Does runs in this process. Raises StoppedError once `stopped` returns True."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Inline(Driver):
         self._stopped = stopped
         self._job: Job | None = None
         self.error: LabError | None = None
-        """Why the last run failed, with its traceback."""
+        """The error of the last failed run, with its traceback."""
 
     def _room(self, waiting: int) -> int:
         return min(waiting, self._job is None)
@@ -48,7 +48,7 @@ class Inline(Driver):
                     self.store.finish(run)
                     raise StoppedError
                 case Busy():
-                    raise BusyError(f"another process is at work on the run in {job.folder}.")
+                    raise BusyError(f"another process is training the run in {job.folder}.")
             ended = not isinstance(message, Progress)
             yield job, message
         self._job = None
@@ -56,4 +56,4 @@ class Inline(Driver):
             yield job, Died("its thread ended")
 
     def close(self) -> None:
-        """Nothing is under way between two jobs."""
+        """Do nothing: no job is running between two messages."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,16 +16,19 @@ import torch
 from adamomentum_lab import contenders
 from adamomentum_lab.adversarial import Adversarial
 from adamomentum_lab.catalog import Reference
+from adamomentum_lab.contender import Entry
 from adamomentum_lab.engine.environment import Machine, environment
 from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError, locate
-from adamomentum_lab.files import locked
+from adamomentum_lab.files import dumps, locked, write
+from adamomentum_lab.inputs import Prints, changed_inputs, noticing, print_declared
 from adamomentum_lab.schedules import Moment
 from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.groups import groups_of
 from adamomentum_lab.training.loop import Outcome
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.training.supervised import Supervised
@@ -32,27 +36,31 @@ from adamomentum_lab.training.supervised import Supervised
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be done, and where and how. Everything in it can be sent to another process."""
+    """A run to do, with its folder and its machine settings. It can be sent to another process."""
 
     spec: Spec
     reference: Reference
     folder: Path
     epochs: int | None = None
-    """Stop after so many; None is the whole run."""
+    """Stop after this many epochs; None is the whole run."""
     device: str = "cpu"
     devices: int = 1
     strategy: str = "auto"
     threads: int = 1
     checkpoint_seconds: float = 15.0
     stage: Stage = "final"
+    entry: Entry | None = None
+    """Where the contender comes from, unless it is the lab's."""
+    anew: bool = False
+    """Whether what is kept of the run, which no longer counts, is to be ignored."""
 
 
 def keep_memory() -> None:
-    """Let this process use again the memory that it frees, whatever the size.
+    """Keep freed memory in this process, whatever the size of the block.
 
-    glibc returns blocks of 32 MiB and more to the system at once: those of a softmax over 10,000
-    words cost fresh pages at every update, which can take longer than the arithmetic. No number
-    depends on it.
+    glibc returns blocks of 32 MiB and more to the system at once. A softmax over 10,000 words then
+    needs fresh pages at every update, which can take longer than the arithmetic. Results do not
+    depend on it.
     """
     m_trim_threshold, m_mmap_max = -1, -4
     try:
@@ -64,13 +72,15 @@ def keep_memory() -> None:
 
 
 def mark_stopped(job: Job, run: Run) -> Run:
-    """A run that came to the end of its job, as it is kept: `stopped` if more of it is left."""
+    """Return a run at the end of its job: `stopped` if the job asked for only a part of it."""
     return replace(run, status="stopped") if job.epochs and run.status == "done" else run
 
 
 def is_complete(job: Job, run: Run | None) -> bool:
-    """Whether what is kept of a run is all that the job asks for."""
-    if run is None:
+    """Whether the stored run has everything that the job asks for."""
+    if run is None or run.status == "damaged":
+        return False
+    if run.status == "running":  # or interrupted before all that belongs to it was noted
         return False
     enough = job.epochs is not None and len(run.epochs) >= job.epochs
     return enough or run.status in ("done", "diverged")
@@ -82,12 +92,12 @@ def execute(
     on_update: Callable[[Moment], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """Do the run, or what is left of it.
+    """Train a run, or the rest of it.
 
-    A process does one at a time: two would draw from the same random numbers.
+    A process trains one run at a time: two would share one random number generator.
     """
     if not _alone.acquire(blocking=False):
-        raise LabError("this process is training another run; a process can train one at a time.")
+        raise LabError("this process is training another run; it can train only one at a time.")
     try:
         return _execute(job, on_epoch, on_update, stopped)
     finally:
@@ -106,17 +116,19 @@ def _execute(
     torch.set_num_threads(job.threads)
     keep_memory()
     fabric = _fabric(job)
-    busy = f"another process is at work on the run in {job.folder}."
+    busy = f"another process is training the run in {job.folder}."
     with locked(job.folder / "lock", busy) if fabric.is_global_zero else contextlib.nullcontext():
-        outcome = _train(job, fabric, on_epoch, on_update, stopped)
+        outcome, inputs = _train(job, fabric, on_epoch, on_update, stopped)
     machine: Machine = {
         **environment(str(fabric.device)),
         "seconds": sum(outcome.seconds),
         "updates": outcome.updates,
+        "resolution": outcome.resolution,
         "ms_per_update": 1e3 * sum(outcome.seconds) / max(outcome.updates, 1),
         "folder": str(job.folder),
     }
-    return Run(job.spec, outcome.status, outcome.epochs, outcome.seconds, machine)
+    run = Run(job.spec, outcome.status, outcome.epochs, outcome.seconds, machine)
+    return replace(run, inputs=inputs)
 
 
 def _train(
@@ -125,44 +137,73 @@ def _train(
     on_epoch: Callable[[EpochRecord, float], None],
     on_update: Callable[[Moment], None],
     stopped: Callable[[], bool],
-) -> Outcome:
-    spec = job.spec
+) -> tuple[Outcome, Prints]:
+    """How the run ended, and what it read."""
+    spec, reference = job.spec, job.reference
+    checkpoints = Checkpoints(job.folder, job.spec.id)
     try:
-        workload = job.reference.load()(spec.scale, spec.protocol)
-        workload.kept = job.folder.parent / "kept"
-        contender = contenders.get(spec.optimizer)
-        kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
-        loop = kind(
-            workload,
-            lambda params: contender.build(params, **dict(spec.settings)),
-            spec.seed,
-            schedule=workload.schedule_of(spec.optimizer),
-            fabric=fabric,
-            checkpoints=Checkpoints(job.folder),
-            checkpoint_seconds=job.checkpoint_seconds,
-            on_epoch=on_epoch,
-            on_update=on_update,
-            stopped=stopped,
-        )
-        return loop.run(job.epochs)
+        cls = reference.load()
+        contender = contenders.load(spec.optimizer, job.entry)
+        contender = contender.with_schedule(cls.schedule_settings)
+        with noticing(reference.inputs, ignored=job.folder.parent):
+            workload = cls(spec.scale, spec.protocol)
+            workload.kept = job.folder.parent / "kept"
+            settings = dict(spec.settings)
+            kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
+            loop = kind(
+                workload,
+                lambda network: contender.build_for(
+                    network, groups_of(workload, network), **settings
+                ),
+                spec.seed,
+                schedule=contender.schedule(workload.schedule_with(spec.optimizer, settings)),
+                closure="closure" in contender.needs,
+                fabric=fabric,
+                checkpoints=checkpoints,
+                checkpoint_seconds=job.checkpoint_seconds,
+                on_epoch=on_epoch,
+                on_update=on_update,
+                stopped=stopped,
+            )
+        base = reference.file.parent
+        inputs = {**reference.inputs.prints, **print_declared(workload.reads, base)}
+        if fabric.is_global_zero:
+            _check_inputs(job, checkpoints, inputs)
+        fabric.barrier()
+        return loop.run(job.epochs), inputs
     except LabError:
         raise
     except Exception as error:
-        raise locate(error, job.reference.file) from error
+        raise locate(error, reference.file) from error
+
+
+def _check_inputs(job: Job, checkpoints: Checkpoints, inputs: Prints) -> None:
+    """Discard checkpoints of a run that read other files than these, and note these."""
+    noted = job.folder / "inputs.json"
+    before: Prints = {}
+    with contextlib.suppress(OSError, ValueError):
+        before = json.loads(noted.read_text(encoding="utf-8"))
+    if job.anew or changed_inputs(before, job.reference.file.parent):
+        checkpoints.discard()
+    if before != inputs:
+        write(noted, dumps(inputs))
 
 
 def _fabric(job: Job) -> Any:
-    """What brings networks to devices: Lightning Fabric, whose import takes three seconds, only
-    where a device, a strategy or a precision needs it."""
+    """Return what moves networks to devices.
+
+    Lightning Fabric takes three seconds to import, so it is used only if a device, a strategy or a
+    precision needs it.
+    """
     if (job.device, job.devices, job.strategy, job.spec.precision) == ("cpu", 1, "auto", "32-true"):
         return SingleCpu()
     from lightning_fabric import Fabric
 
     strategy: Any = job.strategy
-    if strategy == "fsdp":  # torch's own FSDP2, which Fabric names by what it is used for
+    if strategy == "fsdp":  # Fabric's name for FSDP2 is ModelParallelStrategy
         from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 
-        # Left to itself it would spread the tensors of a layer over the devices instead.
+        # By default it would use tensor parallelism instead.
         strategy = ModelParallelStrategy(
             _shard, data_parallel_size=job.devices, tensor_parallel_size=1
         )

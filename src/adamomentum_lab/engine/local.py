@@ -1,4 +1,4 @@
-"""Many runs on this machine: worker processes, each one run at a time."""
+"""The engine of one machine: worker processes that each train one run at a time."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from adamomentum_lab.engine.messages import Died, Message, Progress, Ready, Sett
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 
-PATIENCE = 20.0  # seconds that workers have to stop with a checkpoint
-_LOOK = 0.5  # seconds between two looks at who is alive
+PATIENCE = 20.0  # seconds that workers have to save a checkpoint and stop
+_LOOK = 0.5  # seconds between two checks whether workers are alive
 
 
 class _Worker:
-    """A process that does jobs (`worker.py`), as the driver sees it."""
+    """The driver's side of a worker process (`worker.py`)."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
         self._begun = False
         environ = {"OMP_NUM_THREADS": "1", **os.environ}  # before torch is loaded
-        environ.pop("PYTHONSAFEPATH", None)  # the package is found by the folder it is started in
+        environ.pop("PYTHONSAFEPATH", None)  # Python must search the working directory, `cwd` below
         with contextlib.ExitStack() as opened:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
             self.connection, theirs = map(opened.enter_context, Pipe())
             try:
                 setting = Setting(sys.path, sys.argv, os.getcwd())
-                # Forking a process that has used OpenMP hangs, and multiprocessing's spawn runs the
-                # user's script again: a worker is a program of its own.
+                # A worker is a program of its own. A fork hangs once OpenMP was used, and
+                # multiprocessing's spawn would run the user's script again.
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "adamomentum_lab.engine.worker", str(theirs.fileno())],
                     cwd=Path(__file__).parents[2],
@@ -57,21 +57,21 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Asked of the system: a process that it forked may keep the connection open."""
+        """Whether the process runs. A child that it forked may keep its connection open longer."""
         return self.process.poll() is None
 
     def give(self, job: Job) -> None:
-        """Let it do a job."""
+        """Send it a job."""
         self.job = job
         self._send(job)
 
     def _send(self, value: object) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it is gone, as will be heard
+        with contextlib.suppress(BrokenPipeError):  # it is dead, which `hear` reports
             self.connection.send(value)
 
     def hear(self) -> Message | None:
-        """Its next message, if there is one. Raises EOFError once it is dead and all is heard."""
-        alive = self.is_alive  # asked first: the last words of the dead are there
+        """Return its next message, or None. Raises EOFError after the last message of the dead."""
+        alive = self.is_alive  # asked first, so that the last messages of a dead worker are read
         try:
             if self.connection.poll():
                 message: Message | Ready = self.connection.recv()
@@ -84,9 +84,9 @@ class _Worker:
         return None
 
     def end(self, patience: float = 1.0) -> str:
-        """End it and what is left of its group; how it ended."""
+        """Wait for its end, kill the rest of its process group, and return how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(patience)  # by itself, with a status of its own
+            self.process.wait(patience)  # it may end by itself, with its own exit status
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         status = self.process.wait()
@@ -99,7 +99,7 @@ class _Worker:
 
 
 class Local(Driver):
-    """The engine of one machine: so many worker processes at most."""
+    """The engine of one machine, with at most `workers` processes."""
 
     def __init__(self, store: Store, workers: int, say: Callable[[str], None]) -> None:
         super().__init__(store, say)
@@ -145,7 +145,7 @@ class Local(Driver):
         end = time.monotonic() + PATIENCE
         for worker in self._running:
             while worker.is_alive and time.monotonic() < end:
-                with contextlib.suppress(EOFError, OSError):  # or it could wait to be heard
+                with contextlib.suppress(EOFError, OSError):  # a full pipe would block the worker
                     while worker.connection.poll(0.05):
                         worker.connection.recv()
                 time.sleep(0.01)

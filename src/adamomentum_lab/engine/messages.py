@@ -1,4 +1,4 @@
-"""What a driver and its workers say to each other. Light to import: a worker needs it first."""
+"""The messages between a driver and its workers. This module imports no torch, to start fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from adamomentum_lab.errors import LabError
 
 @dataclass(frozen=True)
 class Setting:
-    """To a worker: where the driver is, and where it finds modules."""
+    """To a worker: the driver's `sys.path`, `sys.argv` and working directory."""
 
     path: list[str]
     argv: list[str]
@@ -24,24 +24,24 @@ class Ready:
 
 @dataclass(frozen=True)
 class Busy:
-    """Another process is at work on the run."""
+    """Another process is training the run."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The run ended with an error that is the user's to mend."""
+    """The run ended with an error that the user can fix."""
 
     error: LabError
 
 
 @dataclass(frozen=True)
 class Died:
-    """The worker ended before the run did. Noticed by the driver."""
+    """The worker died during the run. The driver makes this message itself."""
 
     how: str
 
 
 Progress = RunUpdated | EpochEnded
-"""The job goes on after these messages, and ends with any other."""
+"""Messages of a running job. Any other message ends its job."""
 Message = Progress | RunEnded | Busy | Failed | Died
-"""Of a job."""
+"""Messages about a job."""

@@ -1,4 +1,4 @@
-"""The specification of a run: all that decides its numbers, and nothing else."""
+"""The specification of a run: everything that determines its numbers, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from adamomentum_lab.space import Settings
 
 @dataclass(frozen=True)
 class Spec:
-    """One run. Device, threads and paths are not part of it: they are the machine's."""
+    """One run. Device, threads and paths are not part of it: they belong to the machine."""
 
     workload: str
     code: str
@@ -28,10 +28,12 @@ class Spec:
     precision: str = "32-true"
     optimizer_code: str = ""
     """Digest of the code that defines the contender; empty in stores of version 0.1."""
+    target: str = ""
+    """What the contender is, unless it is the lab's of this name: "lion.py:Lion"."""
 
     @classmethod
     def of(cls, settings: Settings, **rest: Any) -> Spec:
-        """A specification from settings as a dictionary, lists allowed."""
+        """Make a specification from a mapping of settings. Lists become tuples."""
         items = ((key, _freeze(value)) for key, value in sorted(settings.items()))
         return cls(settings=tuple(items), **rest)
 
@@ -41,16 +43,17 @@ class Spec:
         return cls.of(**data)
 
     def as_json(self) -> dict[str, Any]:
-        """A dictionary that JSON can write."""
+        """Return a dictionary for JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        if not self.optimizer_code:  # the id stays what it was
-            del plain["optimizer_code"]
+        for later in ("optimizer_code", "target"):  # ids without them must not change
+            if not plain[later]:
+                del plain[later]
         settings = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}
         return {**plain, "settings": settings}
 
     @functools.cached_property
     def id(self) -> str:
-        """Of the whole specification; also the name of its folder."""
+        """A digest of the whole specification, which also names the folder of the run."""
         text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -59,7 +62,7 @@ class Spec:
 
 
 def _freeze(value: Any) -> Any:
-    """Hashable, and 1 the same as 1.0."""
+    """Return the value as hashable, with 1 as 1.0."""
     if isinstance(value, (list, tuple)):
         return tuple(map(_freeze, value))
     return float(value) if type(value) is int else value

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import json
+import os
 import sqlite3
 import time
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from adamomentum_lab.engine.environment import Machine
 from adamomentum_lab.engine.spec import Spec
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, printable
+from adamomentum_lab.identity import Parts, digest_of
 from adamomentum_lab.selection import EpochRecord
 
+VERSION = 1
+"""Of the tables. Stores of version 0 have the first two of them, or some of the others."""
+_COLUMNS = {
+    "runs": "id workload optimizer seed scale protocol spec status error machine updated",
+    "epochs": "run epoch record seconds",
+}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     id TEXT PRIMARY KEY, workload TEXT, optimizer TEXT, seed INTEGER, scale TEXT, protocol TEXT,
@@ -26,7 +37,38 @@ CREATE TABLE IF NOT EXISTS epochs (
     run TEXT NOT NULL REFERENCES runs (id), epoch INTEGER NOT NULL,
     record TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS inputs (
+    run TEXT PRIMARY KEY REFERENCES runs (id), digest TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS sums (
+    run TEXT PRIMARY KEY REFERENCES runs (id), sum TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS parts (digest TEXT PRIMARY KEY, parts TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS looks (
+    question TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL, data TEXT NOT NULL,
+    seeds INTEGER NOT NULL, level REAL NOT NULL, pairs INTEGER NOT NULL,
+    PRIMARY KEY (question, a, b, data, seeds)
+) STRICT;
 """
+
+
+@dataclass(frozen=True)
+class StoredLook:
+    """A look at the results of a pair: what it spent of the error rate that a question may cost."""
+
+    a: str
+    b: str
+    data: str
+    """Looks at the same data are one look."""
+    seeds: int
+    level: float
+    pairs: int
+    """How many pairs shared the level."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The pair, in alphabetical order."""
+        return self.a, self.b
 
 
 @dataclass
@@ -39,6 +81,16 @@ class Run:
     seconds: list[float] = field(default_factory=list)
     machine: Machine = field(default_factory=Machine)
     error: str | None = None
+    inputs: Parts | None = None
+    """The files that it read, by name; None of a run that is under way."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run that has ended, without what was measured."""
+
+    spec: Spec
+    inputs: Parts
 
 
 class Store:
@@ -50,14 +102,62 @@ class Store:
             raise LabError(f"{folder} is a file; results need a folder.")
         with self._translate_errors():
             folder.mkdir(parents=True, exist_ok=True)
-            # One thread uses it, but the garbage collector of another may close it.
-            self._db = sqlite3.connect(
-                folder / "runs.sqlite", timeout=60, isolation_level=None, check_same_thread=False
-            )
+            try:
+                self._db = self._open()
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                self._set_aside(error)
+                self._db = self._open()
             weakref.finalize(self, self._db.close)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(_SCHEMA)
+
+    @property
+    def file(self) -> Path:
+        """The database."""
+        return self.folder / "runs.sqlite"
+
+    def _open(self) -> sqlite3.Connection:
+        # One thread uses it, but the garbage collector of another may close it.
+        db = sqlite3.connect(self.file, timeout=60, isolation_level=None, check_same_thread=False)
+        try:
+            [[version]] = db.execute("PRAGMA user_version").fetchall()
+            if version > VERSION:
+                raise LabError(
+                    f"{self.file} was written by a newer adamomentum; update this one, or choose "
+                    "another folder with --runs."
+                )
+            [[fault], *_] = db.execute("PRAGMA quick_check(1)").fetchall()
+            if fault != "ok":
+                raise sqlite3.DatabaseError(DAMAGED)
+            for table, columns in _COLUMNS.items():
+                found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+                if found and found != columns.split():
+                    raise LabError(
+                        f"{self.file} is no store of adamomentum: its table {table} has other "
+                        "columns. Choose another folder with --runs."
+                    )
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.executescript(_SCHEMA)
+            if version < VERSION:
+                db.execute(f"PRAGMA user_version = {VERSION}")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _set_aside(self, error: Exception) -> None:
+        """Give a damaged database another name, with what belongs to it."""
+        names = (self.file.with_name(f"runs.sqlite.damaged-{i}") for i in itertools.count(1))
+        aside = next(name for name in names if not name.exists())
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(f"{self.file}{end}", f"{aside}{end}")
+        warnings.warn(
+            f"{self.file} is damaged ({error}): it is now {aside}, and a new store is begun. "
+            "Finished races are still read from their race.json",
+            stacklevel=4,
+        )
 
     def folder_of(self, spec: Spec) -> Path:
         """The run's own folder; it is there once the run was begun."""
@@ -77,19 +177,38 @@ class Store:
         """Every run, in the order of their last change."""
         return list(self._runs("IS NOT NULL").values())
 
-    def count_outdated(self, specs: Iterable[Spec]) -> int:
-        """How many of these runs are missing, but stored with other code of the same settings."""
-        specs = list(specs)
-        known = self.get_all(specs)
-        wanted = {_without_code(spec) for spec in specs if spec.id not in known}
-        runs = self.all() if wanted else ()
-        return len({_without_code(run.spec) for run in runs} & wanted)
+    def ended(self, workload: str, scale: str, protocol: str) -> list[StoredRun]:
+        """The runs of a workload that have ended without fault, in the order of their ends."""
+        with self._transaction("DEFERRED") as db:
+            rows = db.execute(
+                "SELECT id, spec, digest FROM runs LEFT JOIN inputs ON run = id WHERE workload = ? "
+                "AND scale = ? AND protocol = ? AND status IN ('done', 'diverged', 'stopped') "
+                "ORDER BY updated",
+                (printable(workload), scale, protocol),
+            ).fetchall()
+            parts = self._read_parts(db, {row[-1] for row in rows if row[-1]})
+        specs = [(_read_spec(name, text), digest) for name, text, digest in rows]
+        return [StoredRun(spec, parts.get(digest, {})) for spec, digest in specs if spec]
 
-    def begin(self, spec: Spec, machine: Machine) -> None:
-        """Note that a run is under way, and make its folder; its epochs so far are kept."""
+    def add_parts(self, all_parts: Iterable[Parts]) -> None:
+        """Note what digests of code stand for."""
+        with self._transaction("IMMEDIATE") as db:
+            for parts in all_parts:
+                self._write_parts(db, parts)
+
+    def parts(self, digest: str) -> Parts | None:
+        """What a digest stands for, if that is known."""
+        with self._transaction("DEFERRED") as db:
+            return self._read_parts(db, [digest]).get(digest)
+
+    def begin(self, spec: Spec, machine: Machine, anew: bool = False) -> None:
+        """Note that a run is under way, and make its folder; its epochs so far are kept, but if it
+        is begun anew."""
         with self._transaction("IMMEDIATE") as db:
             self.folder_of(spec).mkdir(exist_ok=True)
             self._write_run(db, Run(spec, "running", machine=machine))
+            for table in ("epochs", "inputs", "sums") if anew else ("sums",):
+                db.execute(f"DELETE FROM {table} WHERE run = ?", (spec.id,))
 
     def epoch(self, spec: Spec, record: EpochRecord, seconds: float) -> None:
         """Note an epoch."""
@@ -102,44 +221,93 @@ class Store:
             self._write_run(db, run)
             db.execute("DELETE FROM epochs WHERE run = ?", (run.spec.id,))
             self._write_epochs(db, run.spec, zip(run.epochs, run.seconds, strict=True))
+            digest = None
+            if run.inputs is not None:
+                digest = self._write_parts(db, run.inputs)
+                db.execute("INSERT OR REPLACE INTO inputs VALUES (?, ?)", (run.spec.id, digest))
+            else:
+                db.execute("DELETE FROM inputs WHERE run = ?", (run.spec.id,))
+            rows = db.execute(
+                "SELECT record, seconds FROM epochs WHERE run = ? ORDER BY epoch", (run.spec.id,)
+            )
+            total = _sum(run.status, json.dumps(run.machine), digest, rows.fetchall())
+            db.execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (run.spec.id, total))
+
+    def looks(self, question: str) -> list[StoredLook]:
+        """All looks at a question."""
+        with self._transaction("DEFERRED") as db:
+            rows = db.execute(
+                "SELECT a, b, data, seeds, level, pairs FROM looks WHERE question = ?", (question,)
+            ).fetchall()
+        return [StoredLook(*row) for row in rows]
+
+    def add_looks(self, question: str, looks: Iterable[StoredLook]) -> None:
+        """Note looks; those that are known already stay as they were."""
+        rows = [(question, *astuple(one)) for one in looks]
+        with self._transaction("IMMEDIATE") as db:
+            db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _runs(self, which: str, *values: Any) -> dict[str, Run]:
         """By their ids, all runs whose id is such; two queries, however many there are."""
-        records: dict[str, list[str]] = {}
-        seconds: dict[str, list[float]] = {}
+        epochs: dict[str, list[tuple[str, float]]] = {}
         with self._transaction("DEFERRED") as db:  # both see the same
             rows = db.execute(
-                "SELECT id, spec, status, error, machine FROM runs "
+                "SELECT id, spec, status, error, machine, digest, sum FROM runs "
+                "LEFT JOIN inputs ON inputs.run = id LEFT JOIN sums ON sums.run = id "
                 f"WHERE id {which} ORDER BY updated",
                 values,
             ).fetchall()
+            parts = self._read_parts(db, {row[5] for row in rows if row[5]})
             for name, record, took in db.execute(
                 f"SELECT run, record, seconds FROM epochs WHERE run {which} ORDER BY run, epoch",
                 values,
             ):
-                records.setdefault(name, []).append(record)
-                seconds.setdefault(name, []).append(took)
-        return {
-            name: Run(
-                Spec.from_json(json.loads(spec)),
-                status,
-                json.loads(f"[{','.join(records.get(name, ()))}]"),  # at once: half the time
-                seconds.get(name, []),
-                json.loads(machine),
-                error,
-            )
-            for name, spec, status, error, machine in rows
-        }
+                epochs.setdefault(name, []).append((record, took))
+        runs = {}
+        for name, text, status, error, machine, digest, total in rows:
+            if (spec := _read_spec(name, text)) is None:
+                continue
+            mine = epochs.get(name, [])
+            whole = not total or total == _sum(status, machine, digest, mine)
+            if whole and (digest is None or digest in parts):
+                records = json.loads(f"[{','.join(one for one, _ in mine)}]")  # half the time
+                seconds = [took for _, took in mine]
+                made, read = json.loads(machine), parts.get(digest)
+                runs[name] = Run(spec, status, records, seconds, made, error, read)
+            else:
+                runs[name] = Run(spec, "damaged", error="its rows in the store were changed")
+        return runs
+
+    def _read_parts(self, db: sqlite3.Connection, digests: Collection[str]) -> dict[str, Parts]:
+        if not digests:
+            return {}
+        rows = db.execute(
+            "SELECT digest, parts FROM parts WHERE digest IN (SELECT value FROM json_each(?))",
+            (json.dumps([*digests]),),
+        )
+        found = {}
+        for digest, text in rows:
+            with contextlib.suppress(ValueError, AttributeError):
+                parts = json.loads(text)
+                if digest_of(parts) == digest:
+                    found[digest] = parts
+        return found
+
+    def _write_parts(self, db: sqlite3.Connection, parts: Parts) -> str:
+        digest = digest_of(parts)
+        db.execute("INSERT OR IGNORE INTO parts VALUES (?, ?)", (digest, json.dumps(parts)))
+        return digest
 
     def _write_run(self, db: sqlite3.Connection, run: Run) -> None:
         spec = run.spec
-        row: list[Any] = [spec.id, spec.workload, spec.optimizer, spec.seed, spec.scale]
-        row += [spec.protocol, json.dumps(spec.as_json()), run.status, run.error]
+        row: list[Any] = [spec.id, printable(spec.workload), spec.optimizer, spec.seed, spec.scale]
+        row += [spec.protocol, json.dumps(spec.as_json()), run.status]
+        row.append(None if run.error is None else printable(run.error))
         row += [json.dumps(run.machine), time.time()]
         db.execute(
             f"INSERT INTO runs VALUES ({', '.join('?' * len(row))}) ON CONFLICT (id) DO UPDATE SET "
-            "status = excluded.status, error = excluded.error, machine = excluded.machine, "
-            "updated = excluded.updated",
+            "spec = excluded.spec, status = excluded.status, error = excluded.error, "
+            "machine = excluded.machine, updated = excluded.updated",
             row,
         )
 
@@ -166,12 +334,41 @@ class Store:
         """Faults of the disk as one sentence."""
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise self._fault(error) from error
             raise LabError(
-                f"cannot use the results folder {self.folder} ({error}); what was written before "
-                "is kept. Free space there, or choose another with --runs."
+                f"{self.file} is damaged ({error}). Run the command again: it will be set aside "
+                "under another name, and a new store begun."
             ) from error
+        except (OSError, sqlite3.Error) as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> LabError:
+        return LabError(
+            f"cannot use the results folder {self.folder} ({error}); what was written before "
+            "is kept. Free space there, or choose another with --runs."
+        )
 
 
-def _without_code(spec: Spec) -> Spec:
-    return replace(spec, code="", optimizer_code="")
+DAMAGED = "database disk image is malformed"
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether a database is damaged, rather than locked, or the disk full."""
+    return any(words in str(error) for words in (DAMAGED, "is not a database", "malformed"))
+
+
+def _read_spec(name: str, text: str) -> Spec | None:
+    """The specification of a row, if it is that of its id."""
+    try:
+        spec = Spec.from_json(json.loads(text))
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+    return spec if spec.id == name else None
+
+
+def _sum(status: str, machine: str, inputs: str | None, epochs: list[tuple[str, float]]) -> str:
+    """A digest of what is stored of a run that has ended."""
+    text = json.dumps([status, machine, inputs, epochs])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,12 +1,12 @@
 """A worker of the local engine: `python -m adamomentum_lab.engine.worker DESCRIPTOR`.
 
-The descriptor is one end of a socket. Over it come `sys.path`, `sys.argv` and the folder of the
-driver, then jobs, one at a time; epochs and results go back. Standard input is empty, and standard
-output is the driver's standard error, so that a user's file cannot disturb the socket.
+DESCRIPTOR is the file descriptor of a socket to the driver. The driver sends its `sys.path`,
+`sys.argv` and working directory, then one job at a time. The worker sends back messages. Standard
+input is empty. Standard output goes to the driver's standard error.
 
-A worker leads a process group of its own: Ctrl-C reaches the driver alone. On SIGTERM its run stops
-at the next update, with a checkpoint. The same happens when the driver is gone, however it ended;
-the worker then kills its whole group, after `GRACE` seconds at the latest.
+A worker leads its own process group, so Ctrl-C reaches the driver alone. On SIGTERM it saves a
+checkpoint at the next update and ends. It does the same if the driver dies, and then kills its
+whole process group, after `GRACE` seconds at the latest.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from multiprocessing.connection import Connection
 from adamomentum_lab.engine.messages import Message, Ready, Setting
 
 GRACE = 5.0
-"""Seconds that a run has for its last update and checkpoint once the driver is gone."""
+"""Seconds that a run has for its last update and checkpoint after the driver died."""
 
 
 class Worker:
-    """What the two threads share: one trains, the other listens to the driver."""
+    """The state that two threads share: one trains, the other listens to the driver."""
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
         self._driver = os.getppid()
-        # Pickled, as to load one imports torch; None is the end.
+        # Jobs stay pickled here, since unpickling imports torch. None is the end.
         self._jobs: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._stopping = False
         self._alone = False  # the driver is gone
@@ -44,8 +44,8 @@ class Worker:
         listener.start()
         from adamomentum_lab.engine.driver import run_job  # imports torch, which takes seconds
 
-        os.dup2(1, 2)  # until here the driver has kept standard error, in case of a bad start
-        sys.stdout = sys.stderr  # written line by line
+        os.dup2(1, 2)  # until now, standard error went to a file, in case the start fails
+        sys.stdout = sys.stderr  # line buffered
         self._send(Ready())
         try:
             while (job := self._jobs.get()) is not None and not self._stopping:
@@ -67,9 +67,9 @@ class Worker:
             self._stop()
 
     def _listen(self) -> None:
-        """Take in jobs until the driver is gone, then see to it that nothing is left."""
+        """Receive jobs until the driver dies, then kill the process group."""
         try:
-            # A process that the driver forked may hold its end of the socket open.
+            # A child that the driver forked may keep the socket open, so check the parent too.
             while os.getppid() == self._driver:
                 if self._channel.poll(1.0):
                     self._jobs.put(self._channel.recv_bytes())
@@ -82,7 +82,7 @@ class Worker:
 
 
 def main() -> None:
-    """Begin where the driver is: in its folder, with its modules."""
+    """Take over the driver's working directory and module path, then work."""
     channel = Connection(int(sys.argv[1]))
     os.set_inheritable(channel.fileno(), False)
     setting: Setting = channel.recv()

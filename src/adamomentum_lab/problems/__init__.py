@@ -1,4 +1,4 @@
-"""The workloads that come with the lab, on data that is always there.
+"""The workloads that come with the lab. Their data needs no download.
 
-A module here defines one subclass of `Workload`; adding a problem is adding a file.
+Each module here defines one subclass of `Workload`. To add a problem, add a file.
 """

@@ -117,7 +117,9 @@ def order(score: Score, point: Point, start: Point) -> tuple[Any, ...]:
 
 def best_point(tried: Mapping[Point, Score], start: Point) -> Point:
     """The point whose settings are raced."""
-    return min(tried, key=lambda point: order(tried[point], point, start))
+    least = min(tried.values())
+    ties = [point for point, score in tried.items() if score == least]
+    return min(ties, key=lambda point: order(least, point, start)) if len(ties) > 1 else ties[0]
 
 
 def bracket(space: SearchSpace) -> Search:

@@ -6,11 +6,17 @@ import inspect
 import math
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from adamomentum_lab import contenders
+from adamomentum_lab.contender import Contender
+from adamomentum_lab.engine.events import Stage
+from adamomentum_lab.engine.store import Run
+from adamomentum_lab.race.bracket import Axis, Point
+from adamomentum_lab.race.looks import Look
 from adamomentum_lab.race.plan import Plan, Race
 from adamomentum_lab.race.record import (
+    AxisFacts,
+    Place,
     Record,
     RunRecord,
     RunTimes,
@@ -18,22 +24,39 @@ from adamomentum_lab.race.record import (
     Status,
     WorkloadFacts,
 )
+from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.typed_json import decode
 from adamomentum_lab.rules import at_scale
 from adamomentum_lab.selection import EpochRecord, reported_epoch
 from adamomentum_lab.space import Value
+from adamomentum_lab.words import join_words
 
 if TYPE_CHECKING:
     from adamomentum_lab.catalog import Reference
-    from adamomentum_lab.engine.events import Stage
-    from adamomentum_lab.engine.store import Run
     from adamomentum_lab.workload import Workload
 
 
+SHOWN = 12
+"""Names of parameters in a list, at most."""
+
+
+class StagedRun(NamedTuple):
+    """A run of a race: what it was for, and its place in the search space."""
+
+    stage: Stage
+    run: Run
+    point: Point
+
+
 def record_of(
-    plan: Plan, runs: Sequence[tuple[Stage, Run]], workload: Workload, reference: Reference
+    plan: Plan,
+    runs: Sequence[StagedRun],
+    looks: tuple[Look, ...],
+    sampling: tuple[Sampling, ...],
+    workload: Workload,
+    reference: Reference,
 ) -> Record:
-    """The record of a race; the runs are its trials, by contender, then the final ones."""
+    """The record of a race; the runs are its trials, then the final ones, then the checks."""
     from adamomentum_lab.engine.environment import environment
 
     race = plan.race
@@ -44,9 +67,21 @@ def record_of(
     return Record(
         spec=race,
         workload=workload_facts(workload, race.workload),
-        search=SearchFacts(spaces, plan.rungs) if race.trials else SearchFacts(),
-        runs=tuple(run_record(stage, run) for stage, run in runs),
-        caveats=caveats_of(race.optimizers, workload),
+        search=SearchFacts(
+            spaces,
+            plan.rungs,
+            {name: tuple(map(_axis, own.axes)) for name, own in plan.search_spaces.items()},
+            {
+                name: {one.name: tuple(map(_plain, one.values)) for one in own.choices}
+                for name, own in plan.search_spaces.items()
+            },
+        )
+        if race.trials
+        else SearchFacts(),
+        runs=tuple(run_record(*one) for one in runs),
+        looks=looks,
+        sampling=sampling,
+        caveats=caveats_of(map(race.contender, race.optimizers), workload),
         machine={**environment("cpu"), "command": command(race, reference)},
     )
 
@@ -65,9 +100,18 @@ def workload_facts(workload: Workload, name: str) -> WorkloadFacts:
     )
 
 
-def run_record(stage: Stage, run: Run) -> RunRecord:
+def _axis(axis: Axis) -> AxisFacts:
+    low, high = (None if end is None else float(end) for end in (axis.low, axis.high))
+    return AxisFacts(axis.name, axis.start, _place(axis.first), low, high)
+
+
+def _place(positions: Point) -> Place:
+    return tuple(None if position is None else float(position) for position in positions)
+
+
+def run_record(stage: Stage, run: Run, point: Point | None = None) -> RunRecord:
     """What the record holds of a run."""
-    machine, times = run.machine, ("updates", "seconds", "ms_per_update")
+    machine, times = run.machine, ("updates", "seconds", "ms_per_update", "resolution")
     return RunRecord(
         stage=stage,
         id=run.spec.id,
@@ -83,6 +127,8 @@ def run_record(stage: Stage, run: Run) -> RunRecord:
             environment={key: value for key, value in machine.items() if key not in times},
         ),
         error=run.error,
+        resolution=float(machine.get("resolution", 0.0)),
+        point=None if point is None else _place(point),
     )
 
 
@@ -104,19 +150,43 @@ def _plain(value: Value) -> Value:
 
 
 def command(race: Race, reference: Reference) -> str:
-    """What runs the same race again."""
-    options = {"optimizers": ",".join(race.optimizers)}
-    options |= {key: getattr(race, key) for key in ("trials", "seeds", "scale", "protocol")}
-    options |= {"search": race.search} if race.trials else {}
-    options |= {"tune": ",".join(race.tune)} if race.tune else {}
-    words = ["adamomentum", "race", race.workload if reference.module else str(reference.file)]
-    words += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return shlex.join(words + ["--halving"] * race.halving)
+    """The command that runs the same race again."""
+    place = race.workload if reference.module else str(reference.file)
+    return shlex.join(["adamomentum", "race", place, *options(race)])
 
 
-def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict[str, object]:
+def options(race: Race) -> list[str]:
+    """The options of `adamomentum race` that state a race."""
+    given: dict[str, object] = {"optimizers": ",".join(map(race.written, race.optimizers))}
+    given |= {key: getattr(race, key) for key in ("trials", "seeds", "scale", "protocol")}
+    if race.trials:
+        given |= {"search": race.search, "certify": race.certify}
+    if race.tune:
+        given["tune"] = ",".join(race.tune)
+    if race.baseline is None:
+        given["pairs"] = "all"
+    elif len(race.optimizers) > 1:
+        given["baseline"] = race.baseline
+    if race.margin is not None:
+        given["margin"] = f"{race.margin:g}"
+    if race.studies > 1:
+        given["studies"] = race.studies
+    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    words += [word for text in race.space for word in ("--space", text)]
+    switches = {
+        "halving": race.halving,
+        "space-is-hard": race.hard,
+        "own-decay": race.own_decay,
+        "one-look": race.looks == "all",
+        "until-decided": race.looks == "until decided",
+    }
+    return words + [f"--{name}" for name, on in switches.items() if on]
+
+
+def run_as_json(
+    run: Run, workload: Workload, caveats: Sequence[str] = (), epochs: int | None = None
+) -> dict[str, object]:
     """One run, as `adamomentum train --json` prints it."""
-    caveats = caveats_of([run.spec.optimizer], workload)
     return {
         "spec": run.spec.as_json(),
         "status": run.status,
@@ -128,17 +198,44 @@ def run_as_json(run: Run, workload: Workload, epochs: int | None = None) -> dict
     }
 
 
-def caveats_of(names: Iterable[str], workload: Workload) -> tuple[str, ...]:
+def caveats_of(contenders: Iterable[Contender], workload: Workload) -> tuple[str, ...]:
     """What must be said with the runs of these optimizers."""
-    return (*workload.caveats, *missing_settings(names, type(workload), workload.protocol))
+    raced = [*contenders]
+    missing = missing_settings(raced, type(workload), workload.protocol)
+    notes = [note for contender in raced for note in contender.notes]
+    for one in raced:
+        usual = workload.schedule_of(one.name)
+        if one.schedule(usual) != usual:
+            notes.append(f"{one.name} trains at a constant lr, without the schedule of the others")
+    return (*workload.caveats, *missing, *notes, *_parts(raced, workload))
+
+
+def _parts(raced: Iterable[Contender], workload: Workload) -> list[str]:
+    """Which parameters go where, of optimizers that treat some in another way."""
+    found = []
+    for contender in raced:
+        if contender.groups is None:
+            continue
+        model = workload.model()
+        names = {param: name for name, param in model.named_parameters()}
+        parts = []
+        for group in contender.groups(model):
+            its = [names[param] for param in group["params"]]
+            more = [f"{len(its) - SHOWN} more"] if len(its) > SHOWN else []
+            its = [*its[:SHOWN], *more]
+            parts.append(f"{group.get('part', 'a group')}: {join_words(its) or 'none'}")
+        found.append(f"{contender.name} trains {'; '.join(parts)}")
+    return found
 
 
 def missing_settings(
-    names: Iterable[str], workload: type[Workload], protocol: str
+    contenders: Iterable[Contender], workload: type[Workload], protocol: str
 ) -> tuple[str, ...]:
     """A caveat, where a protocol has settings of its own but not for all of these."""
+    if workload.rules_of(protocol).tune:  # what is stated is where a search starts from
+        return ()
     settings = workload.settings.get(protocol, {})
-    missing = [name for name in names if not contenders.get(name).settings_for(settings)]
+    missing = [one.name for one in contenders if not one.settings_for(settings)]
     if not settings or not missing:
         return ()
     return (f"no settings are known of {', '.join(missing)} under {protocol}: their defaults",)

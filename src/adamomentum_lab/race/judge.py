@@ -1,19 +1,26 @@
-"""From the runs of a race to a ranking with its uncertainty."""
+"""From the record of a race to a ranking, and to what the referee knows of each contender."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal, Protocol
 
-from adamomentum_lab.race.record import RunRecord
+from adamomentum_lab.engine.events import Stage
+from adamomentum_lab.race.bracket import Axis, Choice, Point, Score, SearchSpace, is_finite
+from adamomentum_lab.race.record import Place, Record, RunRecord
+from adamomentum_lab.race.referee import LOST, Conduct, Contender, Pair
 from adamomentum_lab.race.sensitivity import Sensitivity
-from adamomentum_lab.selection import Measure, reported_epoch
+from adamomentum_lab.race.spaces import listed_space, point_of
+from adamomentum_lab.race.verdict import Verdict
+from adamomentum_lab.selection import Measure, Trained, reported_epoch, trial_score
 from adamomentum_lab.space import Settings, Value, ends
-from adamomentum_lab.stats.comparisons import Comparison, ScorePair, compare, relative_rounding
+from adamomentum_lab.stats.comparisons import relative_rounding
 from adamomentum_lab.stats.estimates import Estimate, finite
+from adamomentum_lab.stats.verdicts import LEVEL
 
 Edge = Literal["largest", "smallest", "only one"]
 
@@ -49,10 +56,8 @@ class Row:
     failed: int
     digits: int | None = None
     """Significant digits of the values, where the record has fewer than were measured."""
-    difference: Estimate | None = None
-    """To the baseline, seed by seed; positive is a larger metric."""
-    comparison: Comparison | None = None
-    """With the baseline as its base; None of the baseline, and where there is none."""
+    verdict: Verdict | None = None
+    """Beside the baseline; None of the baseline itself, and if there is none."""
     epochs_to_target: Estimate | None = None
     """Over the runs that reached it, as are the steps, and the seconds under `machine`."""
     steps_to_target: Estimate | None = None
@@ -82,28 +87,118 @@ class Effect:
     """A single change from one contender to another, and what came of it."""
 
     what: str
-    comparison: Comparison
-    """Of the contender with the change beside the one without."""
+    verdict: Verdict
+    """On the contender with the change beside the one without."""
     differing: dict[str, list[object]]
     """Settings that were not the same, without the change and with it."""
     caveat: str
     """What else the difference may come from; empty if nothing."""
 
 
+def task_score(stage: Stage, run: Trained, by: Measure) -> Score | None:
+    """What the referee is told of a run, smaller is better: infinite if it diverged, None if it
+    failed for a reason that is not the optimizer's."""
+    if run.status == "failed":
+        return None
+    if stage == "tuning":
+        return trial_score(run, by)
+    value = reported_epoch(run, by).get("test", {}).get(by.metric)
+    if value is None or not math.isfinite(value):
+        return LOST
+    return (-value if by.larger_is_better else value, 0.0)
+
+
+def tell_trials(own: Contender, tried: Iterable[tuple[Point, Trained]], by: Measure) -> None:
+    """Tell a contender the results of its tuning.
+
+    With successive halving, those that trained longest count.
+    """
+    runs = [(point, run, task_score("tuning", run, by)) for point, run in tried]
+    own.faulty |= any(score is None for _, _, score in runs)
+    able = [len(run.epochs) for _, run, score in runs if score is not None and is_finite(score)]
+    longest = max(able, default=0)
+    for point, run, score in runs:
+        if score is None or not is_finite(score) or len(run.epochs) == longest:
+            own.trials[point] = score or LOST
+
+
+def contenders_of(record: Record) -> dict[str, Contender]:
+    """What the referee knew of each contender at the end of the race."""
+    return {name: _contender(name, record) for name in record.spec.optimizers}
+
+
+def _contender(name: str, record: Record) -> Contender:
+    runs = [run for run in record.runs if run.spec.optimizer == name]
+    tried = [run for run in runs if run.stage == "tuning"]
+    if name in record.search.axes:
+        axes = tuple(
+            Axis(a.name, a.start, _point(a.first), _exact(a.low), _exact(a.high))
+            for a in record.search.axes[name]
+        )
+        listed = record.search.choices.get(name, {})
+        space = SearchSpace({}, axes, tuple(Choice(k, values) for k, values in listed.items()))
+    else:
+        space = listed_space([run.settings for run in (tried or runs)])
+
+    def place(run: RunRecord) -> Point:
+        return point_of(space, run.settings) if run.point is None else _point(run.point)
+
+    own = Contender(space, None)
+    # A small record has one epoch of a trial; what counts is how long it trained.
+    tell_trials(own, [(place(run), _Trial(run)) for run in tried], record.workload)
+    for run in runs:
+        if run.stage != "tuning":
+            score = task_score(run.stage, run, record.workload)
+            own.faulty |= score is None
+            own.finals.setdefault(place(run), {})[run.spec.seed] = (score or LOST)[0]
+    own.asked = list(own.finals)
+    own.seeds = len(own.finals.get(own.tuned, ()))
+    return own
+
+
+class _Trial:
+    """A trial with as many epochs as it trained."""
+
+    def __init__(self, run: RunRecord) -> None:
+        self.status = run.status
+        missing = run.trained - len(run.epochs)
+        self.epochs = run.epochs if missing <= 0 else (run.epochs[:1] * missing + run.epochs)
+
+
+def _point(place: Place) -> Point:
+    return tuple(_exact(position) for position in place)
+
+
+def _exact(position: float | None) -> Fraction | None:
+    return None if position is None else Fraction(position)
+
+
+def conduct_of(record: Record, pairs: tuple[Pair, ...]) -> Conduct:
+    """How the race was conducted, for these pairs. A pair that the race did not look at by itself
+    has the level of those it did."""
+    race = record.spec
+    levels: dict[int, float] = {}
+    by_pair: dict[Pair, dict[int, float]] = {}
+    for look in record.looks:
+        levels[look.seeds] = max(levels.get(look.seeds, 0.0), look.level)
+        by_pair.setdefault(Pair(look.a, look.b), {})[look.seeds] = look.level
+    return Conduct(
+        race.trials, levels or {race.seeds: LEVEL}, pairs, by_pair, race.certify, race.margin
+    )
+
+
 def ranking(
     finals: Mapping[str, Sequence[RunRecord]],
     goal: Goal,
-    baseline: str | None,
+    verdicts: Iterable[Verdict] = (),
     digits: int | None = None,
 ) -> list[Row]:
-    """Best first; who has lost a run stands behind all who have not."""
-    rows = {name: _row(name, runs, goal, digits) for name, runs in finals.items()}
-    if baseline in rows:
-        others = {name: row.values for name, row in rows.items() if name != baseline}
-        base = rows[baseline].values
-        for found in compare(baseline, base, others, goal.larger_is_better, digits):
-            row = rows[found.other]
-            rows[found.other] = replace(row, comparison=found, difference=found.difference)
+    """Best first. Contenders that lost runs rank behind those that did not."""
+    about = {verdict.a: verdict for verdict in verdicts}
+    rows = {
+        name: replace(_row(name, runs, goal, digits), verdict=about.get(name))
+        for name, runs in finals.items()
+    }
     sign = -1 if goal.larger_is_better else 1
     order = sorted(
         rows.values(),
@@ -115,11 +210,6 @@ def ranking(
         ranked.append(replace(row, rank=ranked[-1].rank if tie else i + 1))
     places = list(rows)
     return sorted(ranked, key=lambda row: (row.rank, places.index(row.optimizer)))
-
-
-def score_pair(base: Row, other: Row) -> ScorePair:
-    """Two rows as they are compared."""
-    return ScorePair(base.optimizer, other.optimizer, base.values, other.values, base.digits)
 
 
 def share_rank(row: Row, other: Row) -> bool:

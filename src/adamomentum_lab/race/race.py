@@ -1,7 +1,9 @@
-"""A race: every contender tuned with the same budget, then run over the same seeds."""
+"""A race: every contender tuned with the same budget, then compared over the same seeds."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,21 +13,26 @@ from adamomentum_lab.engine.events import (
     Event,
     Listener,
     RunEnded,
+    RunsAdded,
     RunsDropped,
     Stage,
     broadcast,
 )
 from adamomentum_lab.engine.job import Job
+from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.facts import record_of
-from adamomentum_lab.race.plan import TUNING_SEED, Plan
+from adamomentum_lab.race.bracket import bracket
+from adamomentum_lab.race.facts import StagedRun, record_of
+from adamomentum_lab.race.judge import task_score, tell_trials
+from adamomentum_lab.race.looks import plan_looks, record_looks
+from adamomentum_lab.race.plan import Plan
+from adamomentum_lab.race.referee import Referee, Task
 from adamomentum_lab.race.result import Result
-from adamomentum_lab.race.search import select_survivors, select_winner
-from adamomentum_lab.space import Settings
-
-Wanted = tuple[str, Settings, int]
-"""An optimizer, its settings and a seed."""
+from adamomentum_lab.race.sampling import measure_sampling
+from adamomentum_lab.race.search import select_survivors
+from adamomentum_lab.race.spaces import point_of
+from adamomentum_lab.workload import Workload
 
 
 def run_race(
@@ -35,19 +42,110 @@ def run_race(
     engine: Driver,
     listeners: Iterable[Listener] = (),
 ) -> Result:
-    """Run the race: tuning on validation alone, then the seeds.
+    """Run the race: tune on validation alone, then run the final seeds.
 
     The listeners hear of every run. One that raises is reported, and the race goes on without it.
     """
     race = plan.race
     workload = reference.load()(race.scale, race.protocol)
     emit = broadcast(listeners, engine.say)
+    levels = plan_looks(race, store) if race.studies == 1 else {}
+    spaces = plan.search_spaces
+    searches = {name: bracket(own) for name, own in spaces.items()} if plan.brackets else {}
+    referee = Referee(spaces, plan.conduct(levels), searches)
+    tasks: dict[str, Task] = {}
+    done: dict[str, StagedRun] = {}
 
-    def train(stage: Stage, wanted: list[Wanted], epochs: int) -> list[Run]:
+    def job_of(task: Task) -> Job:
+        settings = spaces[task.contender].settings(task.point)
+        spec = race.spec(task.contender, settings, task.seed)
+        tasks[spec.id] = task
+        return Job(
+            spec,
+            reference,
+            store.folder_of(spec),
+            stage=_stage(task, referee),
+            entry=race.entries.get(task.contender),
+        )
+
+    def follow(job: Job, run: Run) -> list[Job]:
+        task = tasks[job.spec.id]
+        done[job.spec.id] = StagedRun(job.stage, run, task.point)
+        resolution = float(run.machine.get("resolution", 0.0))
+        referee.resolution = max(referee.resolution, resolution)
+        new = referee.tell(task, task_score(task.stage, run, workload))
+        emit_changes(task, new)
+        return [job_of(task) for task in new]
+
+    def emit_changes(task: Task, new: list[Task]) -> None:
+        """Say how the number of runs differs from the plan."""
+        own = referee.contenders[task.contender]
+        unused = race.trials - len(own.trials)
+        over = not any(one.stage == "tuning" for one in new)
+        if task.stage == "tuning" and over and unused:
+            emit(RunsDropped("tuning", task.contender, unused, unused * plan.epochs))
+        if task.stage == "final":
+            added = Counter((_stage(one, referee), one.contender) for one in new)
+            for (stage, name), count in added.items():
+                emit(RunsAdded(stage, name, count, count * plan.epochs))
+
+    if race.trials and not plan.brackets:
+        tried = _tune_listed(plan, reference, store, engine, workload, emit)
+        for name, mine in tried.items():
+            done |= {one.run.spec.id: one for one in mine}
+            pairs = [(one.point, one.run) for one in mine]
+            tell_trials(referee.contenders[name], pairs, workload)
+    engine.run([job_of(task) for task in referee.begin()], emit, follow)
+    finals = [one for one in done.values() if one.stage == "final"]
+    if all(one.run.status == "failed" for one in finals):
+        raise LabError(f"every run failed; the first: {finals[0].run.error}")
+    seeds_of = {name: own.seeds for name, own in referee.contenders.items()}
+    looks = record_looks(race, store, levels, seeds_of)
+    runs = _in_order(plan, done)
+    folders = {
+        name: [
+            store.folder_of(one.run.spec)
+            for one in runs
+            if one.stage == "final" and one.run.spec.optimizer == name
+        ]
+        for name in race.optimizers
+    }
+    sampling = measure_sampling(race.pairs, folders)
+    record = record_of(plan, runs, looks, sampling, workload, reference)
+    return Result(record, race.id)
+
+
+def _stage(task: Task, referee: Referee) -> Stage:
+    if task.stage == "tuning":
+        return "tuning"
+    return "final" if task.point == referee.contenders[task.contender].tuned else "check"
+
+
+def _tune_listed(
+    plan: Plan,
+    reference: Reference,
+    store: Store,
+    engine: Driver,
+    workload: Workload,
+    emit: Listener,
+) -> dict[str, list[StagedRun]]:
+    """Run the trials of a grid or a random search, with successive halving if the plan has it."""
+    race = plan.race
+
+    def train(specs: list[Spec], epochs: int) -> list[Run]:
         """Train runs up to so many epochs."""
         asked = epochs if epochs < plan.epochs else None
-        specs = [race.spec(*one) for one in wanted]
-        jobs = [Job(spec, reference, store.folder_of(spec), asked, stage=stage) for spec in specs]
+        jobs = [
+            Job(
+                spec,
+                reference,
+                store.folder_of(spec),
+                asked,
+                stage="tuning",
+                entry=race.entries.get(spec.optimizer),
+            )
+            for spec in specs
+        ]
 
         def tell(event: Event) -> None:
             if isinstance(event, RunEnded):
@@ -59,29 +157,37 @@ def run_race(
     tried: dict[str, dict[int, Run]] = {name: {} for name in race.optimizers}
     going = {name: list(range(len(settings))) for name, settings in plan.trials.items()}
     before = 0
-    for rung in plan.rungs if race.trials else ():
+    for rung in plan.rungs:
         for name, mine in tried.items() if before else ():
             going[name] = select_survivors(mine, going[name], rung.trials, workload)
             if lost := min(rung.trials, len(mine)) - len(going[name]):
                 emit(RunsDropped("tuning", name, lost, lost * (rung.epochs - before)))
         trials = [(name, i) for name, those in going.items() for i in those]
-        wanted = [(name, plan.trials[name][i], TUNING_SEED) for name, i in trials]
-        for (name, i), run in zip(trials, train("tuning", wanted, rung.epochs), strict=True):
+        specs = [race.spec(name, plan.trials[name][i], race.tuning_seed) for name, i in trials]
+        for (name, i), run in zip(trials, train(specs, rung.epochs), strict=True):
             tried[name][i] = run
         before = rung.epochs
-    best = {
-        name: dict(mine[select_winner(mine, workload)].spec.settings) if mine else plan.starts[name]
+    return {
+        name: [
+            StagedRun("tuning", mine[i], point_of(plan.search_spaces[name], plan.trials[name][i]))
+            for i in range(len(mine))
+        ]
         for name, mine in tried.items()
     }
-    wanted = [(name, best[name], seed) for name in race.optimizers for seed in race.final_seeds]
-    runs = train("final", wanted, plan.epochs)
-    if all(run.status == "failed" for run in runs):
-        raise LabError(f"every run failed; the first: {runs[0].error}")
-    staged: list[tuple[Stage, Run]] = [
-        ("tuning", mine[i]) for mine in tried.values() for i in range(len(mine))
-    ]
-    staged += [("final", run) for run in runs]
-    return Result(record_of(plan, staged, workload, reference), race.id)
+
+
+def _in_order(plan: Plan, done: dict[str, StagedRun]) -> list[StagedRun]:
+    """The trials of each contender as they were run, then the final runs, then the checks."""
+    names, stages = plan.race.optimizers, ("tuning", "final", "check")
+
+    def key(one: StagedRun) -> tuple[int, int, tuple[float, ...], int]:
+        spec, stage = one.run.spec, stages.index(one.stage)
+        place = tuple(-math.inf if p is None else float(p) for p in one.point)
+        if one.stage == "tuning":
+            return stage, names.index(spec.optimizer), (), 0
+        return stage, names.index(spec.optimizer), place, spec.seed
+
+    return sorted(done.values(), key=key)
 
 
 def truncate(run: Run, epochs: int | None) -> Run:

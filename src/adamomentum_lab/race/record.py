@@ -7,6 +7,7 @@ records too.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +17,17 @@ from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps
+from adamomentum_lab.race.looks import Look
 from adamomentum_lab.race.plan import Race
+from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.search import Rung
 from adamomentum_lab.race.typed_json import FaultError, Json, decode, encode, get, is_finite
 from adamomentum_lab.race.upgrade import upgrade
 from adamomentum_lab.rules import Selection
 from adamomentum_lab.selection import EpochRecord
-from adamomentum_lab.space import Settings, Space
+from adamomentum_lab.space import Settings, Space, Value
 
-FORMAT = 2
+FORMAT = 3
 """Of the files that are written. A change of the meaning of a key is a new one."""
 Status = Literal["done", "diverged", "failed", "stopped"]
 
@@ -45,14 +48,36 @@ class WorkloadFacts:
     """What a reader has to know of its rules, by name; None where those of the protocol hold."""
 
 
+Place = tuple[float | None, ...]
+"""A point of a search space: a position on each axis, in decades from the axis's start, None for
+the value 0; then the index of each choice."""
+
+
+@dataclass(frozen=True)
+class AxisFacts:
+    """A setting that was searched on a logarithmic scale."""
+
+    name: str
+    start: float
+    first: Place
+    """The positions that were tried before any other."""
+    low: float | None = None
+    """The smallest position that might be tried; None if there was no such wall."""
+    high: float | None = None
+
+
 @dataclass(frozen=True)
 class SearchFacts:
-    """What was searched; empty where nothing was tuned."""
+    """What was searched; empty if nothing was tuned."""
 
     spaces: Mapping[str, Space] = field(default_factory=dict)
-    """By contender and setting: the values of the grid."""
+    """By contender and setting: the values of a grid or a random search."""
     rungs: tuple[Rung, ...] = ()
     """How long the trials trained."""
+    axes: Mapping[str, tuple[AxisFacts, ...]] = field(default_factory=dict)
+    """By contender. Records before format 3 have none."""
+    choices: Mapping[str, Mapping[str, tuple[Value, ...]]] = field(default_factory=dict)
+    """By contender and setting: the values that it was chosen from."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +108,10 @@ class RunRecord:
     """Epochs that were trained."""
     machine: RunTimes = field(default_factory=RunTimes)
     error: str | None = None
+    resolution: float = 0.0
+    """The smallest difference of test scores that means anything; 0 where it was not measured."""
+    point: Place | None = None
+    """Its place in the search space. Records before format 3 have none."""
 
     @property
     def settings(self) -> Settings:
@@ -99,12 +128,16 @@ class Record:
     workload: WorkloadFacts
     search: SearchFacts
     runs: tuple[RunRecord, ...]
-    """The trials of each contender in their order, then the final runs."""
+    """The trials of each contender in their order, then the final runs, then the checks."""
     caveats: tuple[str, ...]
     machine: dict[str, object]
     """Where the record was written, and under `command` what runs the same race again."""
     digits: int | None = None
     """Significant digits of the scores, where the record has fewer than were measured."""
+    looks: tuple[Look, ...] = ()
+    """The looks that the race took. Records before format 3 have none: they took one, at 0.05."""
+    sampling: tuple[Sampling, ...] = ()
+    """What the size of the test set adds to the uncertainty of each pair, where it is known."""
     format: int = FORMAT
 
     @classmethod
@@ -129,7 +162,7 @@ class Record:
             if number > FORMAT:
                 newer = f"{source} has the format {number!r}, and this version reads up to {FORMAT}"
                 raise LabError(f"{newer}; a newer adamomentum reads it.")
-            whole = upgrade(data) if number < 2 else data
+            whole = upgrade(data, number)
             shared = {k: get(get(whole, "spec"), k, "spec") for k in SHARED}
             record: Record = decode(cls, _with_specs(whole, shared))
             _check_race(record)
@@ -142,7 +175,8 @@ class Record:
 
     def as_json(self) -> dict[str, Json]:
         """As `race.json` has it; `from_json` is the inverse."""
-        keys = ("spec", "workload", "search", "runs", "caveats", "machine", "digits")
+        first = ("spec", "workload", "search", "runs", "looks", "sampling", "caveats")
+        keys = (*first, "machine", "digits")
         return {"format": FORMAT, **{key: encode(getattr(self, key)) for key in keys}}
 
     def dumps(self) -> str:
@@ -176,26 +210,32 @@ def _check_race(record: Record) -> None:
     if race.seeds < 1:
         raise FaultError(f"spec.seeds is {race.seeds}, not 1 or more")
     for i, run in enumerate(record.runs):
-        _check_run(run, race, f"runs[{i}]")
+        _check_run(run, record, f"runs[{i}]")
+    allowed = race.look_seeds
     for name in race.optimizers:
         mine = [run for run in record.runs if run.spec.optimizer == name]
         finals = [run.spec.settings for run in mine if run.stage == "final"]
         seeds = {run.spec.seed for run in mine if run.stage == "final"}
-        if len(finals) != race.seeds:
-            raise FaultError(f"{name} has {len(finals)} final runs, not {race.seeds}")
-        if len(seeds) != race.seeds:
+        if len(finals) not in allowed:
+            wanted = " or ".join(map(str, allowed))
+            raise FaultError(f"{name} has {len(finals)} final runs, not {wanted}")
+        if len(seeds) != len(finals):
             raise FaultError(f"{name} has two final runs of one seed")
         tried = [run.spec.settings for run in mine if run.stage == "tuning"]
         if race.trials and not set(finals) <= set(tried):
             raise FaultError(f"the settings of the final runs of {name} are those of no trial")
+        if len(set(finals)) > 1:
+            raise FaultError(f"the final runs of {name} have different settings")
     for i, run in enumerate(record.runs):
         for j, epoch in enumerate(run.epochs):
             _check_epoch(epoch, record.workload, f"runs[{i}].epochs[{j}]")
 
 
-def _check_run(run: RunRecord, race: Race, place: str) -> None:
-    """That it is a run of the race, with settings that can be compared."""
-    spec = run.spec
+def _check_run(run: RunRecord, record: Record, place: str) -> None:
+    """That it is a run of the race, with settings that can be compared and a place that exists."""
+    spec, race, search = run.spec, record.spec, record.search
+    if not re.fullmatch(r"\w[\w.-]*", run.id):
+        raise FaultError(f"{place}.id is {run.id!r:.60}, which cannot be the name of a folder")
     if spec.optimizer not in race.optimizers:
         raise FaultError(f"{place}.spec.optimizer is {spec.optimizer!r:.60}, which was not raced")
     if (spec.workload, spec.scale, spec.protocol) != (race.workload, race.scale, race.protocol):
@@ -205,6 +245,11 @@ def _check_run(run: RunRecord, race: Race, place: str) -> None:
     for name, value in spec.settings:
         if not all(map(_is_value, value if isinstance(value, tuple) else (value,))):
             raise FaultError(f"{place}.spec.settings.{name} is {value!r:.60}, not a setting")
+
+    searched = (search.axes, search.choices)
+    count = sum(len(found.get(spec.optimizer, ())) for found in searched)
+    if run.point is not None and len(run.point) != count:
+        raise FaultError(f"{place}.point has {len(run.point)} positions, not {count}")
 
 
 def _is_value(value: object) -> bool:

@@ -7,25 +7,14 @@ does the same with a table in place of training. The same results always lead to
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Literal
 
-from adamomentum_lab.race.bracket import (
-    RESOLVED,
-    Point,
-    Position,
-    Score,
-    Search,
-    SearchSpace,
-    best_point,
-    line_of,
-    move,
-)
-from adamomentum_lab.stats.potential import Potential, mean, potential
+from adamomentum_lab.race.bracket import Point, Score, Search, SearchSpace
+from adamomentum_lab.race.contender import Contender as Contender
+from adamomentum_lab.stats.potential import mean
 from adamomentum_lab.stats.verdicts import Interval, Kind, Standing, interval, kind_of
 
 Stage = Literal["tuning", "final"]
@@ -60,6 +49,8 @@ class Conduct:
     """The seeds at which the race looks at its results, in ascending order, with the level that
     each look spends."""
     pairs: tuple[Pair, ...]
+    pair_levels: Mapping[Pair, Mapping[int, float]] = field(default_factory=dict)
+    """The levels of pairs that were looked at before, which have less to spend."""
     certify: int = 8
     """Settings that may be run beyond the neighbours of the tuned one, for each contender."""
     margin: float | None = None
@@ -71,84 +62,9 @@ class Conduct:
         """The numbers of seeds at which results are looked at."""
         return list(self.levels)
 
-
-@dataclass
-class Contender:
-    """What the referee knows of a contender."""
-
-    space: SearchSpace
-    search: Search | None
-    """None if nothing is searched."""
-    trials: dict[Point, Score] = field(default_factory=dict)
-    finals: dict[Point, dict[int, float]] = field(default_factory=dict)
-    """By point and seed, the scores on test; infinite where a run diverged."""
-    asked: list[Point] = field(default_factory=list)
-    """The points that are run on the final seeds: the tuned one first."""
-    certified: int = 0
-    """How many of them are neither the tuned point nor a neighbour that tuning had tried."""
-    seeds: int = 0
-    """How many final seeds its points are run on."""
-    faulty: bool = False
-    """Whether a run was lost for a reason that is not the optimizer's."""
-
-    @property
-    def tuned(self) -> Point:
-        """The point that tuning chose."""
-        return best_point(self.trials, self.space.start) if self.trials else self.space.start
-
-    def scores(self, point: Point, seeds: int) -> list[float]:
-        """By seed."""
-        return list(self.finals[point].values())[:seeds]
-
-    def run_points(self, seeds: int) -> list[Point]:
-        """The points that were run on at least so many seeds."""
-        return [point for point, own in self.finals.items() if len(own) >= seeds]
-
-    def curves(self, seeds: int, floor: float = 0.0) -> list[tuple[int, list[Point], Potential]]:
-        """By axis: the points on the line through the tuned one, and what they leave to find.
-
-        The score is taken to be convex in the logarithm of a setting. Beside 0 it cannot be: there
-        it is nearly constant. An axis with 0 is judged by the setting itself as well, and the
-        larger reach counts.
-        """
-        found = []
-        done = dict.fromkeys(self.run_points(seeds))
-        for k, axis in enumerate(self.space.axes):
-            line = sorted(line_of(done, self.tuned, k), key=_number_or_least)
-            points = [move(self.tuned, k, p) for p in line]
-            scores = [self.scores(point, seeds) for point in points]
-            scales = [[float(p) for p in on_scale(line)]]
-            if axis.has_zero:
-                scales.append([axis.value(p) / axis.start for p in line])
-            bounds = [
-                potential(
-                    scale,
-                    scores,
-                    ends_below=line[0] is None or (axis.low is not None and line[0] == axis.low),
-                    ends_above=axis.high is not None and line[-1] == axis.high,
-                    floor=floor,
-                )
-                for scale in scales
-            ]
-            found.append((k, points, max(bounds, key=lambda one: one.reach)))
-        return found
-
-    def standing(self, seeds: int, floor: float = 0.0) -> Standing:
-        """Where it stands after so many final seeds."""
-        points = self.run_points(seeds)
-        scores = {point: self.scores(point, seeds) for point in points}
-        best = min(points, key=lambda point: mean(scores[point]))
-        curves = self.curves(seeds, floor)
-        reach = sum(found.reach for _, _, found in curves)
-        bound = list(scores[best])
-        for _, line, found in curves:
-            if found.best is not None and found.bound:  # potentials add
-                lowest = scores[line[found.best]]
-                bound = [
-                    value + low - own
-                    for value, low, own in zip(bound, found.bound, lowest, strict=True)
-                ]
-        return Standing(scores[self.tuned], scores[best], reach, bound)
+    def level(self, pair: Pair, seeds: int) -> float:
+        """What a look at a pair spends; 0 if it is no look of the race."""
+        return self.pair_levels.get(pair, self.levels).get(seeds, 0.0)
 
 
 class Referee:
@@ -167,7 +83,8 @@ class Referee:
             name: Contender(space, searches.get(name) if conduct.trials else None)
             for name, space in spaces.items()
         }
-        self._out: set[Task] = set()
+        self._waiting = 0
+        """How many tasks have no result yet."""
         self._look = 0
         self.judged = False
         """Whether the last look has been taken."""
@@ -178,7 +95,7 @@ class Referee:
         for name, own in self.contenders.items():
             if own.search is not None:
                 tasks.append(Task(name, next(own.search), self.conduct.tuning_seed, "tuning"))
-        self._out |= set(tasks)
+        self._waiting = len(tasks)
         return tasks or self._finals()
 
     def tell(self, task: Task, score: Score | None) -> list[Task]:
@@ -187,12 +104,12 @@ class Referee:
         A score of None says that the run was lost for a reason that is not the optimizer's.
         """
         own = self.contenders[task.contender]
-        self._out.discard(task)
+        self._waiting -= 1
         own.faulty |= score is None
         score = LOST if score is None else score
         if task.stage == "final":
             own.finals[task.point][task.seed] = score[0]
-            return [] if self._out else self._finals()
+            return [] if self._waiting else self._finals()
         own.trials[task.point] = score
         if len(own.trials) < self.conduct.trials and own.search is not None:
             try:
@@ -200,9 +117,9 @@ class Referee:
             except StopIteration:
                 own.search = None
             else:
-                self._out.add(after)
+                self._waiting += 1
                 return [after]
-        return [] if self._out else self._finals()
+        return [] if self._waiting else self._finals()
 
     def interval(self, pair: Pair) -> Interval | None:
         """Of A minus B at their best; None if runs are missing."""
@@ -211,8 +128,9 @@ class Referee:
         if a.faulty or b.faulty or not n:
             return None
         floor = self.resolution / math.sqrt(6)
-        level = self.conduct.levels[n] / len(self.conduct.pairs)
-        return interval(a.standing(n, floor), b.standing(n, floor), level, self.resolution)
+        level = self.conduct.level(pair, n) / len(self.conduct.pairs)
+        first, second = (standing_of(own, self.conduct, n, floor) for own in (a, b))
+        return interval(first, second, level, self.resolution, 1 + self.conduct.certify)
 
     def kind(self, pair: Pair) -> Kind:
         """The verdict on A."""
@@ -228,7 +146,7 @@ class Referee:
                 self._ask(own, own.tuned)
         while not self.judged:
             if tasks := self._missing():
-                self._out |= set(tasks)
+                self._waiting += len(tasks)
                 return tasks
             if not self._extend():
                 self._next_look()
@@ -244,9 +162,9 @@ class Referee:
         return [
             Task(name, point, seed, "final")
             for name, own in self.contenders.items()
-            for point in own.asked
+            for point, done in [(point, own.finals[point]) for point in own.asked]
             for seed in range(first, first + own.seeds)
-            if seed not in own.finals[point]
+            if seed not in done
         ]
 
     def _extend(self) -> bool:
@@ -260,10 +178,13 @@ class Referee:
     def _in_doubt(self, pair: Pair) -> Iterable[str]:
         """The contenders of a pair whose tuning alone stands between it and a verdict."""
         found = self.interval(pair)
+        if not self.conduct.trials:
+            return []
         if found is None or kind_of(found, self.conduct.margin) != "undecided":
             return []
+        floor = self.resolution / math.sqrt(6)
         standings = {
-            name: self.contenders[name].standing(self.contenders[name].seeds)
+            name: self.contenders[name].standing(self.contenders[name].seeds, floor)
             for name in (pair.a, pair.b)
         }
         # One that diverged everywhere may work at a smaller learning rate.
@@ -284,45 +205,18 @@ class Referee:
         """Ask for the neighbours of the tuned point, or for the point that helps most."""
         if not own.space.axes:
             return False
-        if len(own.asked) == 1 and (neighbours := self._neighbours(own)):
+        if len(own.asked) == 1 and (neighbours := own.neighbours()):
             for point in neighbours:
                 self._ask(own, point)
             return True
         if own.certified >= self.conduct.certify:
             return False
-        curves = own.curves(own.seeds, self.resolution / math.sqrt(6))
-        k, points, found = max(curves, key=lambda curve: curve[2].reach)
-        if found.weakest is None:
-            return False
-        places = [point[k] for point in points]
-        new = _further_position(places, found)
-        axis = own.space.axes[k]
-        new = new if new is None else axis.clip(Fraction(new))
-        if new is None or new in places:
+        new = own.next_point(own.seeds, self.resolution / math.sqrt(6))
+        if new is None:
             return False
         own.certified += 1
-        self._ask(own, move(own.tuned, k, new))
+        self._ask(own, new)
         return True
-
-    def _neighbours(self, own: Contender) -> list[Point]:
-        """The points beside the tuned one that tuning tried, on every axis."""
-        found = []
-        for k in range(len(own.space.axes)):
-            here = own.tuned[k]
-            places = line_of(own.trials, own.tuned, k)
-            above = [p for p in places if p is not None and (here is None or p > here)]
-            below = [p for p in places if here is not None and (p is None or p < here)]
-            if own.space.axes[k].has_zero:
-                # One seed tells small weight decays from none too badly to leave any out.
-                found += [move(own.tuned, k, p) for p in places if p != here]
-                continue
-            beside: list[Position] = []
-            if below:
-                beside.append(max(below, key=_number_or_least))
-            if above:
-                beside.append(min(above, key=float))
-            found += [move(own.tuned, k, p) for p in beside]
-        return found
 
     def _next_look(self) -> None:
         """Take more seeds for the pairs that are undecided, if the race allows."""
@@ -338,15 +232,12 @@ class Referee:
             own.seeds = self._look
 
 
-def on_scale(places: Sequence[Position]) -> list[Fraction]:
-    """Positions in decades. 0 counts as a decade below the smallest other value."""
-    numbers = [Fraction(p) for p in places if p is not None]
-    zero = min(numbers, default=Fraction(0)) - 1
-    return [zero if p is None else Fraction(p) for p in places]
-
-
-def _number_or_least(position: Position) -> float:
-    return -math.inf if position is None else float(position)
+def standing_of(own: Contender, conduct: Conduct, seeds: int, floor: float) -> Standing:
+    """Where a contender stands; if nothing was tuned, the question is about its settings alone."""
+    if conduct.trials:
+        return own.standing(seeds, floor)
+    scores = own.scores(own.space.start, seeds)
+    return Standing(scores, scores, 0.0)
 
 
 def _beside_best(own: Contender) -> list[Point]:
@@ -356,18 +247,3 @@ def _beside_best(own: Contender) -> list[Point]:
         if found.best is not None and len(points) > 1:
             kept += points[max(0, found.best - 1) : found.best + 2]
     return list(dict.fromkeys(kept))
-
-
-def _further_position(places: Sequence[Position], found: Potential) -> Position:
-    """The middle of the weakest gap, or one step beyond the outermost point."""
-    at = on_scale(places)
-    assert found.weakest is not None
-    left, right = found.weakest.left, found.weakest.right
-    if found.weakest.place == "gap":
-        return (at[left] + at[right]) / 2
-    if places[left] is None and found.weakest.place == "below":
-        return None
-    gaps = [b - a for a, b in itertools.pairwise(at)]
-    if found.weakest.place == "above":
-        return at[-1] + max(RESOLVED, gaps[-1] if gaps else RESOLVED)
-    return at[0] - max(RESOLVED, gaps[0] if gaps else RESOLVED)

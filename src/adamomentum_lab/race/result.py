@@ -6,18 +6,32 @@ import csv
 import functools
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from adamomentum_lab import files
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.plugins import provided
-from adamomentum_lab.race.judge import Edge, Effect, Row, edge_of, ranking
+from adamomentum_lab.race.judge import (
+    Edge,
+    Effect,
+    Row,
+    conduct_of,
+    contenders_of,
+    edge_of,
+    ranking,
+)
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
+from adamomentum_lab.race.referee import Contender, Pair
 from adamomentum_lab.race.sensitivity import sensitivity
+from adamomentum_lab.race.verdict import Verdict, judge
 from adamomentum_lab.selection import reported_epoch
+from adamomentum_lab.stats.comparisons import FLIPS, relative_rounding, sign_flips
+
+FEWEST_FLIPS = 6
+"""With fewer seeds, flips of signs cannot reach 0.05: 2 / 2^5 is 0.0625."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +61,7 @@ class Result:
 
     @classmethod
     def read(cls, place: Path | str) -> Result:
-        """From `race.json`, or from the folder of the race that has it."""
+        """From `race.json`, or from the folder of a race."""
         file = Path(place)
         file = file / "race.json" if file.is_dir() else file
         return cls(Record.read(file), file.resolve().parent.name)
@@ -90,13 +104,61 @@ class Result:
             if runs:
                 raced = self.finals[name][0].spec.settings
                 chosen = [run.spec.settings for run in runs].index(raced)
-                found[name] = Tuning(runs, chosen, len(runs) < self.race.trials)
+                exhausted = self.race.search != "bracket" and len(runs) < self.race.trials
+                found[name] = Tuning(runs, chosen, exhausted)
         return found
+
+    @functools.cached_property
+    def checks(self) -> dict[str, tuple[RunRecord, ...]]:
+        """By contender, its runs on the final seeds at settings beside the tuned ones."""
+        return {
+            name: tuple(run for run in self._staged("check") if run.spec.optimizer == name)
+            for name in self.race.optimizers
+        }
+
+    @functools.cached_property
+    def contenders(self) -> dict[str, Contender]:
+        """What the referee knew of each contender at the end."""
+        return contenders_of(self.record)
+
+    def judge(self, pairs: Sequence[Pair]) -> tuple[Verdict, ...]:
+        """The verdict on each of these pairs, corrected for their number."""
+        conduct = conduct_of(self.record, tuple(pairs))
+        larger = self.workload.larger_is_better
+        return tuple(
+            judge(pair, self.contenders, conduct, self.resolution, larger) for pair in pairs
+        )
+
+    @functools.cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """On every pair that was compared; empty for one of several studies."""
+        return self.judge(self.race.pairs) if self.race.studies == 1 else ()
+
+    def sign_flips(self, verdict: Verdict) -> float | None:
+        """Exact p of the mean difference at the tuned settings, by flips of the signs.
+
+        A secondary figure, corrected neither for the number of pairs nor for looks. None with fewer
+        than 6 seeds, which cannot reach 0.05, with more than 40, or where a run has no score.
+        """
+        found = [self.row(name) for name in (verdict.a, verdict.b)]
+        values = [row.values[: verdict.seeds] for row in found if row is not None]
+        pairs = [(a, b) for a, b in zip(*values, strict=True) if a is not None and b is not None]
+        if len(pairs) < verdict.seeds or not FEWEST_FLIPS <= verdict.seeds <= FLIPS:
+            return None
+        largest = max(abs(value) for pair in pairs for value in pair)
+        rounding = relative_rounding(self.record.digits) * largest * verdict.seeds
+        return sign_flips([a - b for a, b in pairs], rounding)
+
+    @property
+    def resolution(self) -> float:
+        """The smallest difference that the metric can show."""
+        return max((run.resolution for run in self.runs), default=0.0)
 
     @functools.cached_property
     def rows(self) -> tuple[Row, ...]:
         """The ranking, best first."""
-        rows = ranking(self.finals, self.workload, self.race.baseline, self.record.digits)
+        verdicts = self.verdicts if self.race.baseline else ()
+        rows = ranking(self.finals, self.workload, verdicts, self.record.digits)
         if not self.tuned:
             return tuple(rows)
         found = sensitivity(self._staged("tuning"), self.workload)
@@ -107,8 +169,7 @@ class Result:
     @functools.cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What single changes did, where contenders that differ in one were raced."""
-        given = (self.rows, self.workload, self.race.trials > 0)
-        return tuple(effect for find in provided("effects") for effect in find(*given))
+        return tuple(effect for find in provided("effects") for effect in find(self))
 
     def row(self, optimizer: str) -> Row | None:
         """The place of a contender, if it was raced."""
@@ -129,7 +190,8 @@ class Result:
     def _edge(self, row: Row) -> Edge | None:
         if row.optimizer not in self.tuned:
             return None
-        if "lr" not in self.record.search.spaces.get(row.optimizer, {}):
+        space = self.contenders[row.optimizer].space
+        if not any(axis.name == "lr" for axis in space.axes):
             return None
         rates = [run.settings["lr"] for run in self.tuned[row.optimizer].runs]
         return edge_of(row.settings["lr"], rates)
@@ -160,7 +222,8 @@ def _csv(rows: Iterable[dict[str, object]]) -> str:
 
 
 def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
-    gap, c = row.difference, row.comparison
+    verdict = row.verdict
+    low, high = verdict.interval if verdict else (None, None)
     to_target = {"epochs": row.epochs_to_target, "steps": row.steps_to_target}
     to_target["seconds"] = row.machine.seconds_to_target
     return {
@@ -171,14 +234,11 @@ def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
         "seeds": len(row.values),
         "diverged": row.diverged,
         "failed": row.failed,
-        "difference": gap and gap.mean,
-        "difference 95% +/-": gap and gap.half,
-        "p": c and c.p,
-        "p after Holm": c and c.p_holm,
-        "Hedges' g": c and c.effect,
-        "permutation p": c and c.permutation,
-        "could be missed": c and c.missed,
-        "verdict": c and c.verdict,
+        "verdict": verdict and verdict.kind,
+        "difference": verdict and verdict.difference,
+        "difference from": low,
+        "difference to": high,
+        "why undecided": verdict and " ".join(reason.why for reason in verdict.reasons),
         **{f"{unit} to target": took and took.mean for unit, took in to_target.items()},
         "reached target": row.reached,
         "ms per update": row.machine.ms_per_update,
@@ -195,7 +255,7 @@ def _run_row(run: RunRecord, workload: WorkloadFacts) -> dict[str, object]:
         "status": run.status,
         "epoch": end.get("epoch"),
         f"validation {metric}": end.get("validation", {}).get(metric),
-        f"test {metric}": end.get("test", {}).get(metric) if run.stage == "final" else None,
+        f"test {metric}": end.get("test", {}).get(metric) if run.stage != "tuning" else None,
         "ms per update": run.machine.ms_per_update,
         "settings": json.dumps(run.settings),
         "id": run.id,

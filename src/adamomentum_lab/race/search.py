@@ -13,12 +13,20 @@ from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.plugins import provided
 from adamomentum_lab.selection import Trained, reported_epoch, trial_score
-from adamomentum_lab.space import LOGARITHMIC, TUNABLE, Settings, Space, Value, ends
+from adamomentum_lab.space import (
+    DECADES_OF_LR,
+    LOGARITHMIC,
+    TUNABLE,
+    Settings,
+    Space,
+    Value,
+    ends,
+)
 
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
-Search = Literal["grid", "random"]
+Search = Literal["bracket", "grid", "random"]
 SEARCHES: tuple[Search, ...] = get_args(Search)
 
 
@@ -72,14 +80,24 @@ def space_of(contender: Contender, workload: type[Workload], tune: Collection[st
 
     They are those of the workload's `spaces`; else of its `grid`, which a plugin brings; else the
     contender's own. With `tune`, only these settings are searched. What the contender does not
-    have is left out.
+    have is left out. Grids do not count for optimizers that the lab does not know, and what the
+    user fixed stays fixed.
     """
+    found = _space_of(contender, workload, tune)
+    fixed: Space = {name: (value,) for name, value in contender.fixed.items()}
+    return {**found, **fixed}
+
+
+def _space_of(contender: Contender, workload: type[Workload], tune: Collection[str]) -> Space:
     common, named = workload.spaces.get("*", {}), workload.spaces.get(contender.name, {})
     contender.check(named)
     own: Space = {name: common[name] for name in contender.settings if name in common}
     own = {**own, **named}
-    if not own and workload.grid is not None:
+    users = contender.entry is not None and contender.entry.is_users
+    if not own and workload.grid is not None and not users:
         return _ask_plugins(contender, workload.grid, tune)
+    if not own and users and contender.space == {"lr": DECADES_OF_LR}:
+        own = {"lr": _decades_around(contender.settings["lr"])}
     own = {name: tuple(values) for name, values in (own or contender.space).items()}
     if not tune:
         return own
@@ -90,6 +108,13 @@ def space_of(contender: Contender, workload: type[Workload], tune: Collection[st
         if name in contender.settings
     }
     return {**fixed, **searched}
+
+
+def _decades_around(lr: Value) -> tuple[Value, ...]:
+    """Two to either side, the largest first."""
+    if not isinstance(lr, (int, float)):
+        raise LabError(f"lr is {lr!r}; it must be a number.")
+    return tuple(float(f"{lr * factor:.4g}") for factor in (100, 10, 1, 0.1, 0.01))
 
 
 def _ask_plugins(contender: Contender, grid: str | None, tune: Collection[str]) -> Space:

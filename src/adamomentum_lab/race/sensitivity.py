@@ -61,7 +61,7 @@ def sensitivity(
         by_lr: dict[float, list[float | None]] = {}
         mine = []
         for run, score in zip(tried, scores, strict=True):
-            if run.spec.optimizer == name:
+            if run.spec.optimizer == name and "lr" in dict(run.spec.settings):
                 by_lr.setdefault(dict(run.spec.settings)["lr"], []).append(score)
                 mine.append(score)
         points = []

@@ -19,13 +19,15 @@ class FaultError(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """As `json.dumps` takes it. Dictionaries are not copied."""
+    """The value as `json.dumps` takes it."""
     if hasattr(value, "as_json"):
         return value.as_json()
     if is_dataclass(value):
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, (tuple, list)):
         return [encode(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
     return value
 
 

@@ -4,6 +4,9 @@ Format 1, without a number, is that of version 0.1. It kept what follows from th
 rankings, verdicts, sentences, and with each run the epoch that is reported. Its small records, as
 those in `results/`, have that epoch with six digits and the others with five, and of a trial that
 epoch alone.
+
+Format 2 has neither looks nor points of a search space, and settings beside the chosen ones were
+not run on the final seeds.
 """
 
 from __future__ import annotations
@@ -27,7 +30,17 @@ class _Measure:
     selection: Selection
 
 
-def upgrade(data: Json) -> Json:
+def upgrade(data: Json, number: int) -> Json:
+    """A record of an older format in the present one."""
+    whole = _upgrade_1(data) if number < 2 else data
+    if number < 3 and isinstance(whole, dict):
+        # Then every optimizer had the form of weight decay that it is known by.
+        spec = {"search": "grid", **_object(whole, "spec"), "own_decay": True}
+        whole = {**whole, "format": 3, "spec": spec}
+    return whole
+
+
+def _upgrade_1(data: Json) -> Json:
     """A record of format 1 in format 2."""
     spec, workload = _object(data, "spec"), _object(data, "workload")
     raced = get(spec, "optimizers", "spec")
@@ -47,7 +60,6 @@ def upgrade(data: Json) -> Json:
     }
     rungs = get(tuning, "rungs", "tuning") if tuning else []
     return {
-        "format": 2,
         "spec": {**spec, "baseline": baseline},
         "workload": {
             **workload,

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from adamomentum_lab.race.bracket import Point
-from adamomentum_lab.race.referee import Conduct, Contender, Pair
+from adamomentum_lab.race.bracket import Point, line_of, move
+from adamomentum_lab.race.referee import Conduct, Contender, Pair, standing_of
+from adamomentum_lab.stats.collapses import far_off, has_two_valleys
+from adamomentum_lab.stats.comparisons import FLIPS, sign_flips
 from adamomentum_lab.stats.distributions import t_quantile
 from adamomentum_lab.stats.potential import mean
 from adamomentum_lab.stats.verdicts import LOOKS, Interval, Kind, Standing, interval, kind_of
@@ -16,6 +18,8 @@ from adamomentum_lab.stats.verdicts import LOOKS, Interval, Kind, Standing, inte
 Why = Literal["gap", "edge", "diverged", "tie", "seeds", "looks", "lost runs"]
 Ends = tuple[float | None, float | None]
 """Of an interval; None where it has no finite end."""
+FLIPS_FROM = 6
+"""Seeds. With fewer, no choice of signs is rarer than 5 %."""
 MOST_SEEDS = 1000
 """More seeds than this are not suggested."""
 
@@ -63,6 +67,17 @@ class Verdict:
     """Whether settings were searched. If not, the verdict is on these settings alone."""
     reasons: tuple[Reason, ...] = ()
     """Why it is undecided or not comparable, the most important first."""
+    unit: Literal["seed", "study"] = "seed"
+    """What chance is measured by. In a study, tuning is repeated too."""
+    flips: float | None = None
+    """Two-sided p of the exact sign-flip test of the differences at the tuned settings, from 6
+    seeds on: a second opinion that assumes no distribution and knows nothing of tuning."""
+    collapsed: tuple[tuple[str, int], ...] = ()
+    """Contenders and seeds whose score is far off the others of the same settings. No interval of
+    a few seeds is valid then."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """Contenders and settings along which the scores are not convex, beyond chance: they break what
+    the interval assumes of settings that were not run."""
 
 
 def judge(
@@ -83,7 +98,7 @@ def judge(
     """
     a, b = contenders[pair.a], contenders[pair.b]
     seeds = min(a.seeds, b.seeds)
-    level = conduct.levels.get(seeds, 0.0)
+    level = conduct.level(pair, seeds)
     tuned = conduct.trials > 0
     count = len(conduct.pairs)
     lost = [Reason("lost runs", name) for name in (pair.a, pair.b) if contenders[name].faulty]
@@ -93,8 +108,8 @@ def judge(
             tuned, tuple(lost),
         )  # fmt: skip
     floor = resolution / math.sqrt(6)
-    standings = [_standing(own, seeds, floor, tuned) for own in (a, b)]
-    found = interval(standings[0], standings[1], level / count, resolution)
+    standings = [standing_of(own, conduct, seeds, floor) for own in (a, b)]
+    found = interval(standings[0], standings[1], level / count, resolution, 1 + conduct.certify)
     kind = kind_of(found, conduct.margin)
     reasons = _reasons(pair, contenders, standings, found, conduct, level, resolution)
     gap = mean([x - y for x, y in zip(standings[0].tuned, standings[1].tuned, strict=True)])
@@ -111,14 +126,54 @@ def judge(
         pairs=count,
         tuned=tuned,
         reasons=reasons if kind == "undecided" else (),
+        flips=_flips(standings[0].tuned, standings[1].tuned),
+        collapsed=tuple(
+            (name, seed)
+            for name in (pair.a, pair.b)
+            for seed in _collapsed(contenders[name], seeds, floor)
+        ),
+        broken=tuple(
+            (name, setting)
+            for name in (pair.a, pair.b)
+            for setting in (_broken(contenders[name], seeds, floor) if tuned else ())
+        ),
     )
 
 
-def _standing(own: Contender, seeds: int, floor: float, tuned: bool) -> Standing:
-    if tuned:
-        return own.standing(seeds, floor)
-    scores = own.scores(own.space.start, seeds)
-    return Standing(scores, scores, 0.0)  # the question is about these settings alone
+def _flips(a: Sequence[float], b: Sequence[float]) -> float | None:
+    differences = [x - y for x, y in zip(a, b, strict=True)]
+    if not FLIPS_FROM <= len(differences) <= FLIPS or not math.isfinite(mean(differences)):
+        return None
+    return sign_flips(differences)
+
+
+def _collapsed(own: Contender, seeds: int, floor: float) -> list[int]:
+    """The seeds that are far off at its tuned settings or at the best that were run."""
+    best = min(own.run_points(seeds), key=lambda point: mean(own.scores(point, seeds)))
+    found: set[int] = set()
+    for point in (own.tuned, best):
+        numbers = sorted(own.finals[point])[:seeds]
+        found |= {numbers[i] for i in far_off(own.scores(point, seeds), floor)}
+    return sorted(found)
+
+
+def _broken(own: Contender, seeds: int, floor: float) -> list[str]:
+    """The settings along which it has points far above the convex hull, or two valleys."""
+    found = [own.space.axes[k].name for k, _, curve in own.curves(seeds, floor) if curve.dropped]
+    scores = own.scores(own.tuned, seeds)
+    middle = mean(scores)
+    if seeds < 3 or not math.isfinite(middle):
+        return found
+    spread = math.sqrt(sum((score - middle) ** 2 for score in scores) / (seeds - 1))
+    for k, axis in enumerate(own.space.axes):
+        # No trial says how much its score varies over seeds; the final runs do.
+        line = sorted(
+            line_of(own.trials, own.tuned, k), key=lambda p: -math.inf if p is None else p
+        )
+        tried = [own.trials[move(own.tuned, k, place)][0] for place in line]
+        if axis.name not in found and has_two_valleys(tried, max(spread, floor)):
+            found.append(axis.name)
+    return found
 
 
 def _ordered(sign: int, low: float, high: float) -> Ends:
@@ -151,7 +206,8 @@ def _reasons(
         return (Reason("diverged", winner),)
     if seeds_excluded:
         loser = pair.b if found.seeds_high < 0 else pair.a
-        return _unresolved(loser, contenders[loser], resolution)
+        if unresolved := _unresolved(loser, contenders[loser], resolution):
+            return unresolved
     ahead, behind = (first, second) if leads_a else (second, first)
     if not math.isfinite(mean(behind.best)):
         return (Reason("diverged", loser), *_unresolved(loser, contenders[loser], resolution))
@@ -204,6 +260,8 @@ def seeds_needed(
     for most, allowed in LOOKS:
         level = (allowed - before) / len(conduct.pairs)
         before = allowed
+        if conduct.trials and conduct.certify:
+            level /= 2  # the other half is for bounds on what was not run
         for count in range(n + 1, (most or MOST_SEEDS) + 1):
             if t_quantile(count - 1, level / 2) * spread / math.sqrt(count) < gap:
                 return count

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from adamomentum_lab.race.judge import Row
 from adamomentum_lab.race.result import Result, Tuning
+from adamomentum_lab.race.studies import judge_studies
+from adamomentum_lab.race.verdict import Verdict
 from adamomentum_lab.report import sentences
+from adamomentum_lab.report.verdicts import sentence
 from adamomentum_lab.selection import Measure, reported_epoch
-from adamomentum_lab.stats.comparisons import Comparison
 
 
 def as_json(result: Result) -> dict[str, object]:
     """As `adamomentum race --json` prints it: the keys of the record, as race.json has them, then
-    `headline`, `ranking`, `tuning` and `effects`, which are derived."""
+    `headline`, `verdicts` (each with `sign_flips`, a secondary p from 6 seeds on), `continue` (the
+    option that may decide what is open), `ranking`, `tuning` and `effects`, which are derived."""
+    further = sentences.further_option(result)
     found: dict[str, object] = {
         **result.record.as_json(),
         "headline": sentences.of_result(result),
+        "verdicts": [
+            {**asdict(verdict), "sign_flips": result.sign_flips(verdict), "sentence": words}
+            for verdict, words in sentences.of_pairs(result).items()
+        ],
+        "continue": further and f"{further[0]} {further[1]}",
         "ranking": [_row(row, result) for row in result.rows],
     }
     if result.tuned:
@@ -30,20 +40,33 @@ def as_json(result: Result) -> dict[str, object]:
         }
     if result.effects:
         found["effects"] = [
-            {**asdict(effect), "comparison": _comparison(effect.comparison, result)}
+            {**asdict(effect), "verdict": _verdict(effect.verdict, result)}
             for effect in result.effects
         ]
     return found
 
 
+def studies_as_json(results: Sequence[Result]) -> dict[str, object]:
+    """As `adamomentum race --studies --json` prints it: the verdicts with the study as the unit,
+    then each study."""
+    metric = f"test {results[0].workload.metric}"
+    return {
+        "headline": sentences.of_studies(results),
+        "verdicts": [
+            {**asdict(verdict), "sentence": sentence(verdict, metric)}
+            for verdict in judge_studies(results)
+        ],
+        "studies": [as_json(result) for result in results],
+    }
+
+
 def _row(row: Row, result: Result) -> dict[str, object]:
-    compared = row.comparison and _comparison(row.comparison, result)
-    return {**asdict(row), "comparison": compared}
+    return {**asdict(row), "verdict": row.verdict and _verdict(row.verdict, result)}
 
 
-def _comparison(found: Comparison, result: Result) -> dict[str, object]:
-    sentence = sentences.of_comparison(found, f"test {result.workload.metric}")
-    return {**asdict(found), "sentence": sentence}
+def _verdict(verdict: Verdict, result: Result) -> dict[str, object]:
+    words = sentence(verdict, f"test {result.workload.metric}")
+    return {**asdict(verdict), "sentence": words}
 
 
 def _tuning(own: Tuning, by: Measure) -> dict[str, object]:

@@ -230,7 +230,7 @@
     plot(find(".lr"), () => {
       const traces = [];
       for (const name of race.optimizers) {
-        const mine = trials.filter((run) => run.optimizer === name);
+        const mine = trials.filter((run) => run.optimizer === name && run.settings.lr);
         const best = new Map();
         for (const run of mine) {
           const known = best.get(run.settings.lr);
@@ -248,6 +248,28 @@
       draw(find(".lr"), traces, {
         xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
         yaxis: { title: { text: plain(`validation ${race.metric}`) } },
+      });
+    });
+    const finals = race.runs.filter((run) => run.stage !== "tuning" && run.test !== null);
+    plot(find(".finals"), () => {
+      const traces = [];
+      for (const name of race.optimizers) {
+        const mine = finals.filter((run) => run.optimizer === name && run.settings.lr);
+        const rates = [...new Set(mine.map((run) => run.settings.lr))].sort((a, b) => a - b);
+        const at = (lr) => mine.filter((run) => run.settings.lr === lr).map((run) => run.test);
+        const tuned = (lr) => mine.some((run) => run.settings.lr === lr && run.stage === "final");
+        traces.push({ x: rates, y: rates.map((lr) => at(lr).reduce((a, b) => a + b) / at(lr).length),
+          name: plain(name), legendgroup: name, line: line(name), mode: "lines+markers",
+          marker: { size: rates.map((lr) => (tuned(lr) ? 14 : 7)), symbol: rates.map((lr) => (tuned(lr) ? "star" : "circle")) },
+          hovertemplate: "mean %{y:.5g} at lr %{x}<extra>" + plain(name) + "</extra>" });
+        traces.push({ x: mine.map((run) => run.settings.lr), y: mine.map((run) => run.test),
+          legendgroup: name, showlegend: false, mode: "markers", opacity: 0.5,
+          marker: { color: colour(name), size: 5 },
+          text: mine.map((run) => plain(settings(run))), hovertemplate: "%{y:.5g}<br>%{text}<extra>" + plain(name) + "</extra>" });
+      }
+      draw(find(".finals"), traces, {
+        xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
+        yaxis: { title: { text: plain(`test ${race.metric}`) } },
       });
     });
     plot(find(".best"), () => {

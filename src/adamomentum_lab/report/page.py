@@ -25,8 +25,16 @@ from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
 from adamomentum_lab.race.record import RunRecord
 from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.studies import group_studies, judge_studies
 from adamomentum_lab.report import sentences
 from adamomentum_lab.report.html import render
+from adamomentum_lab.report.verdicts import (
+    COVERS,
+    COVERS_TUNING,
+    difference,
+    looks_sentence,
+    sentence,
+)
 from adamomentum_lab.rules import UNTUNED, explain, protocols
 from adamomentum_lab.selection import Measure, reported_epoch
 from adamomentum_lab.stats import curves
@@ -87,16 +95,17 @@ def _page(races: Sequence[Result], folder: Path) -> str:
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
     known = {run.id for race in races for run in race.runs}
     profile = _profile(races)
+    groups = {id(one): group for group in group_studies(races) for one in group}
     data = {"races": [_data(race) for race in races], "profile": profile}
     return render(
         html,
-        {"interval": _interval, "setting": words.number, "probability": _probability},
+        {"interval": _interval, "setting": words.number, "difference": difference},
         css=css,
         # Only these scripts run, whatever the page's data may contain.
         policy=" ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests),
         scripts=scripts,
         data=dumps(data).replace("<", "\\u003c"),  # it stands inside a script element
-        races=[View(race, folder) for race in races],
+        races=[View(race, folder, groups.get(id(race), ())) for race in races],
         profile=profile,
         others=_count_other_runs(folder, known),
         runs=len(known),
@@ -121,11 +130,6 @@ def _interval(estimate: Estimate, sign: bool = False) -> str:
     return plus + words.plus_minus(estimate.mean, estimate.half, ".5g")
 
 
-def _probability(p: float) -> str:
-    """As the sentences have it: never rounded across the level."""
-    return words.probability(p).removeprefix("p ").removeprefix("= ")
-
-
 @dataclass(frozen=True)
 class Pictures:
     """Sheets of one run: how it began, how far it came, how it ended."""
@@ -139,7 +143,7 @@ class Pictures:
 class View:
     """What the page says of a race."""
 
-    def __init__(self, result: Result, folder: Path) -> None:
+    def __init__(self, result: Result, folder: Path, studies: Sequence[Result] = ()) -> None:
         record, race = result.record, result.race
         self.name, self.spec, self.problem = result.name, race, result.workload
         self.ranking, self.caveats, self.command = result.rows, record.caveats, result.command
@@ -148,11 +152,14 @@ class View:
         self.headline = sentences.of_result(result)
         self.searched = sentences.of_search(result)
         metric = f"test {result.workload.metric}"
-        compared = [row.comparison for row in result.rows if row.comparison]
-        self.sentences = [sentences.of_comparison(one, metric) for one in compared]
+        self.sentences = [*sentences.of_pairs(result).values()]
+        self.together = sentences.of_studies(studies) if studies else ""
+        self.studies = [sentence(one, metric) for one in judge_studies(studies)] if studies else []
+        covers = COVERS if race.trials and race.studies == 1 else ""
+        self.covers = f"{COVERS_TUNING if studies else covers} {looks_sentence(record.looks)}"
+        self.more = sentences.continuation(result)
         self.effects = [
-            (one.what, sentences.of_comparison(one.comparison, metric), one.caveat)
-            for one in result.effects
+            (one.what, sentence(one.verdict, metric), one.caveat) for one in result.effects
         ]
         known = (known for known in provided("published") if race.workload in known)
         self.paper = next((its[race.workload] for its in known), None)
@@ -161,7 +168,10 @@ class View:
         if rules is not None and rules.tune and not race.trials:
             rules, flaws = UNTUNED, UNTUNED.flaws
         self.words = rules.words if rules else ""
-        self.flaws = explain(rules.flaws if rules and flaws is None else flaws or ())
+        named = [*(rules.flaws if rules and flaws is None else flaws or ())]
+        if race.own_decay and rules is not None and rules.decay == "matched":
+            named.append("forms of decay")
+        self.flaws = explain(named)
         points = [p for row in result.rows if row.sensitivity for p in row.sensitivity.points]
         self.tuned = any(point.best is not None for point in points)
         settings = {key for row in result.rows for key in row.settings}

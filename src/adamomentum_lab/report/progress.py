@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich import progress
 from rich.console import Console
 
-from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsDropped
+from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsAdded, RunsDropped
 from adamomentum_lab.report.terminal import settings_in_words
 
 if TYPE_CHECKING:
@@ -126,6 +126,8 @@ class Pace:
                 self._accounted[spec.id] = epochs or self._plan.epochs
             case RunsDropped(epochs=epochs):
                 self._dropped += epochs
+            case RunsAdded(epochs=epochs):
+                self._dropped -= epochs
 
     @property
     def left(self) -> int:
@@ -159,6 +161,8 @@ class RaceDisplay(Display):
                 self._show(event.stage, event.run)
             case RunsDropped():
                 self.drop(event.optimizer, event.runs)
+            case RunsAdded():
+                self.drop(event.optimizer, -event.runs)
 
     def _show(self, stage: Stage, run: Run) -> None:
         """A run that has ended. Of a trial, only validation is shown."""
@@ -167,7 +171,8 @@ class RaceDisplay(Display):
         split = "validation" if stage == "tuning" else "test"
         score = reported_epoch(run, self._workload).get(split, {}).get(self._workload.metric)
         result = f"{split} {score:.4g}" if score is not None else run.status
-        words = settings_in_words(run.spec.as_json()["settings"], run.spec.optimizer)
+        settings, entries = run.spec.as_json()["settings"], self._plan.race.entries
+        words = settings_in_words(settings, run.spec.optimizer, entries=entries)
         line = f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"
         if run.status == "stopped":
             line += f" after {len(run.epochs)} epochs"

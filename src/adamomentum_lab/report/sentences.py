@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist
 
-from adamomentum_lab.race.judge import Row, score_pair, share_rank
+from adamomentum_lab.race.bracket import SearchSpace
+from adamomentum_lab.race.judge import Row, share_rank
+from adamomentum_lab.race.looks import Levels
 from adamomentum_lab.race.plan import Plan, Race
 from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.search import Rung
+from adamomentum_lab.race.studies import judge_studies
+from adamomentum_lab.race.verdict import Verdict
+from adamomentum_lab.report.verdicts import UNTUNED, sentence
 from adamomentum_lab.selection import Measure
 from adamomentum_lab.space import LOGARITHMIC, Space, Value, ends
-from adamomentum_lab.stats.comparisons import Comparison, compare_pairs
-from adamomentum_lab.words import amount, count_noun, join_words, number, plus_minus, probability
+from adamomentum_lab.stats.power import sight, spread_limit
+from adamomentum_lab.stats.verdicts import level_left
+from adamomentum_lab.words import amount, count_noun, join_words, number, plus_minus
 
 
-def headline(rows: Sequence[Row], by: Measure, baseline: str | None) -> str:
-    """Who won a race, and how sure that is, in a few sentences."""
+def of_result(result: Result) -> str:
+    """The headline: who has the best mean, and what is known about the pairs."""
+    rows, by = result.rows, result.workload
     scored = [row for row in rows if row.score.mean is not None]
     if not scored:
         return "Nobody won: no run ended with a score."
     first, *rest = rows
     best = [first, *(row for row in rest if share_rank(row, first))]
     said = [_best_sentence(best, f"test {by.metric}")]
-    seeds = len(first.values)
     if first.lost:
         who = "They each" if len(best) > 1 else "It"
-        runs = count_noun(seeds, "run")
+        runs = count_noun(len(first.values), "run")
         said.append(f"{who} lost {first.lost} of {runs}, and nobody lost fewer.")
     flattered = [row for row in scored if row.lost > first.lost and _beats(row, first, by)]
     if flattered:
@@ -37,13 +45,9 @@ def headline(rows: Sequence[Row], by: Measure, baseline: str | None) -> str:
         )
     if not rest:
         said.append("There was nobody to compare it with.")
-    elif seeds == 1:
-        said.append("With one seed nothing can be said of chance.")
-    elif base := next((row for row in rows if row.optimizer == baseline), None):
-        said += _sentences_on(base, rows, best)
-    else:
-        said.append(_lead_sentence(first, rest[0], len(rows), by))
-    return " ".join(said)
+    said += of_verdicts(result.verdicts, result.race)
+    before = "" if result.race.trials else f"{UNTUNED[:1].upper()}{UNTUNED[1:]}: "
+    return before + " ".join([*said, *_not_tuned(result)])
 
 
 def _best_sentence(best: Sequence[Row], metric: str) -> str:
@@ -56,41 +60,158 @@ def _best_sentence(best: Sequence[Row], metric: str) -> str:
     return f"{best[0].optimizer} has the best {what}, {value}."
 
 
-def _sentences_on(base: Row, rows: Sequence[Row], best: Sequence[Row]) -> list[str]:
-    """The baseline beside the others, by the verdicts that were corrected for their number."""
-    better, worse, same, others = (
-        [row for row in rows if row.comparison is not None and row.comparison.verdict == verdict]
-        for verdict in ("worse", "better", "no difference detected", "not comparable")
-    )
-    name, said = base.optimizer, []
-    if base not in best:
-        said.append(f"{name} is number {base.rank} of {len(rows)}.")
-    elif len(best) == 1:
-        after = rows[1].comparison
-        assert after is not None
-        resolved = {
-            "worse": "is more than chance",
-            "no difference detected": f"is not resolved by {after.n} seeds",
-        }.get(after.verdict, "cannot be judged")
-        said.append(f"{name}'s lead over {after.other}, the next, {resolved}.")
-    if better:
-        said.append(f"{name} is better than {_names(better)}.")
-    if worse:
-        said.append(f"{name} is worse than {_names(worse)}.")
-    if same:
-        whom = "any of the others" if len(same) == len(rows) - 1 > 2 else _names(same, "or")
-        said.append(f"Between {name} and {whom} no difference was detected.")
-    if others:
-        said.append(f"{_names(others)} cannot be compared with {name}, since runs were lost.")
+def of_verdicts(verdicts: Sequence[Verdict], race: Race) -> list[str]:
+    """What is known about all pairs, in a sentence for each kind of verdict."""
+    if race.baseline is None:
+        return _of_all_pairs(verdicts, race)
+    said = []
+    for kind in ("better", "worse", "equivalent", "undecided", "not comparable"):
+        names = [verdict.a for verdict in verdicts if verdict.kind == kind]
+        if not names:
+            continue
+        who, one = join_words(names), len(names) == 1
+        if kind in ("undecided", "not comparable"):
+            said.append(f"{kind.capitalize()} beside {race.baseline}: {who}.")
+        elif kind == "equivalent":
+            said.append(f"{who} {'is' if one else 'are'} equivalent to {race.baseline}.")
+        elif race.trials:
+            said.append(f"{who} {'is' if one else 'are'} {kind} than {race.baseline}.")
+        else:
+            said.append(f"{who} {'scores' if one else 'score'} {kind} than {race.baseline}.")
     return said
 
 
-def _lead_sentence(first: Row, second: Row, contenders: int, by: Measure) -> str:
-    """Of the best over the next, who were found from the scores themselves: that is fair only if
-    every two that might have been so found are corrected for."""
-    every_two = math.comb(contenders, 2)
-    (found,) = compare_pairs([score_pair(second, first)], by.larger_is_better, of=every_two)
-    return of_comparison(found, f"test {by.metric}")
+def _of_all_pairs(verdicts: Sequence[Verdict], race: Race) -> list[str]:
+    verb = "is" if race.trials else "scores"
+    said = []
+    for verdict in verdicts:
+        if verdict.kind == "equivalent":
+            said.append(f"{verdict.a} and {verdict.b} are equivalent.")
+        elif verdict.kind in ("better", "worse"):
+            said.append(f"{verdict.a} {verb} {verdict.kind} than {verdict.b}.")
+    for kind in ("undecided", "not comparable"):
+        if count := sum(verdict.kind == kind for verdict in verdicts):
+            of = f"{count} of {count_noun(len(verdicts), 'pair')}"
+            said.append(f"{of} {'is' if count == 1 else 'are'} {kind}.")
+    return said
+
+
+def of_studies(results: Sequence[Result]) -> str:
+    """The headline of several studies: what is known with the study as the unit of chance."""
+    race = results[0].race
+    before = "" if race.trials else f"{UNTUNED[:1].upper()}{UNTUNED[1:]}: "
+    said = of_verdicts(judge_studies(results), race)
+    return before + " ".join([f"{len(results)} studies.", *said, *_not_tuned(results[0])])
+
+
+def _not_tuned(result: Result) -> list[str]:
+    """That weight decay was not tuned, if that may matter."""
+    race = result.race
+    axes = (axis.name for own in result.contenders.values() for axis in own.space.axes)
+    if race.search != "bracket" or not race.trials or {"decay", "weight_decay"} & {*axes}:
+        return []
+    return ["Weight decay was not tuned."]
+
+
+def of_pairs(result: Result) -> dict[Verdict, str]:
+    """Each verdict in a sentence or two, those on the best contenders first."""
+    metric = f"test {result.workload.metric}"
+    order = {row.optimizer: row.rank for row in result.rows}
+    sampling = {(one.a, one.b): one for one in result.record.sampling}
+    return {
+        verdict: " ".join(
+            [sentence(verdict, metric), *_sampling(sampling.get((verdict.a, verdict.b)))]
+        )
+        for verdict in sorted(result.verdicts, key=lambda verdict: order[verdict.a])
+    }
+
+
+def _sampling(found: Sampling | None) -> list[str]:
+    if found is None:
+        return []
+    half = NormalDist().inv_cdf(0.975) * found.error
+    size = f"{found.examples} examples"
+    return [f"The size of the test set ({size}) adds an uncertainty of ±{amount(half, half)}."]
+
+
+def of_sight(race: Race, levels: Levels) -> list[str]:
+    """What the race can see before it starts: a sentence for each look at the pair that has least
+    left to spend."""
+    if not levels:
+        return []
+    said = []
+    for seeds in next(iter(levels.values())):
+        level = min(own[seeds] for own in levels.values()) / len(levels)
+        found = sight(seeds, level)
+        unit = "seeds" if race.studies == 1 else "studies"
+        if found is None:
+            why = "at least two are needed" if seeds < 2 else "the error rate is used up"
+            said.append(f"{seeds} {unit} cannot decide anything: {why}.")
+            continue
+        said.append(
+            f"With {seeds} {unit} and {count_noun(len(levels), 'comparison')}, a race has 80 % "
+            f"power to detect a difference of {found.difference:.2g} spreads, or to show "
+            f"equivalence within a margin of {found.margin:.2g} spreads."
+        )
+    return [*said, "A spread is the standard deviation of a difference from seed to seed."]
+
+
+def of_sight_in_metric(result: Result) -> str:
+    """The smallest difference that the race could see, in the unit of the metric."""
+    found: list[float] = []
+    for verdict in result.verdicts:
+        a, b = (result.contenders[name] for name in (verdict.a, verdict.b))
+        pairs = zip(a.scores(a.tuned, verdict.seeds), b.scores(b.tuned, verdict.seeds), strict=True)
+        spread = spread_limit([x - y for x, y in pairs])
+        seen = sight(verdict.seeds, verdict.level / verdict.pairs)
+        if spread is not None and seen is not None:
+            found.append(seen.difference * spread)
+    if not found:
+        return ""
+    what = " to ".join(dict.fromkeys(amount(end, end) for end in (min(found), max(found))))
+    return (
+        f"By the spread over these seeds (its upper 80 % limit), differences of {what} are found "
+        "with 80 % power."
+    )
+
+
+def continuation(result: Result) -> str | None:
+    """The command that may decide what this race left open; None if nothing would help."""
+    option = further_option(result)
+    if option is None or not result.command:
+        return None
+    return shlex.join(_with_option(shlex.split(result.command), *option))
+
+
+def further_option(result: Result) -> tuple[str, int] | None:
+    """The option, and its value, with which the same race may decide what is open.
+
+    More seeds if chance is the reason, more settings beside the tuned ones if tuning is.
+    """
+    race = result.race
+    reasons = [r for v in result.verdicts if v.kind == "undecided" for r in v.reasons]
+    kinds = {reason.why for reason in reasons}
+    if "seeds" in kinds and race.looks != "all":
+        wanted = [reason.seeds for reason in reasons if reason.why == "seeds" and reason.seeds]
+        more = min(wanted, default=0)
+        if more > race.seeds:
+            return "--seeds", next((n for n in (10, 20) if n >= more), more)
+    if "looks" in kinds:
+        spent = max((look.spent for look in result.record.looks), default=0.0)
+        later = (n for n in (10, 20) if n > race.seeds and level_left(n, spent) > 0)
+        if found := next(later, 0):
+            return "--seeds", found
+    if race.trials and kinds & {"gap", "edge"}:
+        return "--certify", 2 * max(race.certify, 4)
+    return None
+
+
+def _with_option(words: Sequence[str], name: str, value: object) -> list[str]:
+    """A command with another value of an option."""
+    if name not in words:
+        return [*words, name, str(value)]
+    i = words.index(name) + 1
+    return [*words[:i], str(value), *words[i + 1 :]]
 
 
 def _beats(row: Row, than: Row, by: Measure) -> bool:
@@ -98,38 +219,37 @@ def _beats(row: Row, than: Row, by: Measure) -> bool:
     return a is not None and b is not None and (a > b if by.larger_is_better else a < b)
 
 
-def _names(rows: Sequence[Row], word: str = "and") -> str:
+def _names(rows: Iterable[Row], word: str = "and") -> str:
     return join_words([row.optimizer for row in rows], word)
-
-
-def of_result(result: Result) -> str:
-    """Who won, and how sure that is."""
-    return headline(result.rows, result.workload, result.race.baseline)
 
 
 def of_search(result: Result) -> list[str]:
     """What was searched and how."""
     search = result.record.search
     tried = {name: len(own.runs) for name, own in result.tuned.items()}
-    return _search_lines(result.race, search.spaces, search.rungs, tried)
+    spaces = {name: own.space for name, own in result.contenders.items()}
+    return _search_lines(result.race, spaces, search.spaces, search.rungs, tried)
 
 
 def of_plan(plan: Plan) -> list[str]:
     """What is searched and how, before the race."""
     tried = {name: len(settings) for name, settings in plan.trials.items()}
-    return _search_lines(plan.race, plan.spaces, plan.rungs, tried)
+    return _search_lines(plan.race, plan.search_spaces, plan.spaces, plan.rungs, tried)
 
 
 def _search_lines(
     race: Race,
-    spaces: Mapping[str, Space],
+    spaces: Mapping[str, SearchSpace],
+    listed: Mapping[str, Space],
     rungs: Sequence[Rung],
     tried: Mapping[str, int],
 ) -> list[str]:
     if not race.trials:
         return []
+    if race.search == "bracket":
+        return _bracket_lines(race, spaces)
     alike: dict[str, list[str]] = {}
-    for optimizer, space in spaces.items():
+    for optimizer, space in listed.items():
         parts = [f"{name.replace('_', ' ')} {_range(name, space[name])}" for name in space]
         alike.setdefault(", ".join(parts), []).append(optimizer)
     found = [
@@ -153,113 +273,33 @@ def _search_lines(
     return found
 
 
+def _bracket_lines(race: Race, spaces: Mapping[str, SearchSpace]) -> list[str]:
+    """What a bracketing search searches. Contenders with the same space share a line."""
+    alike: dict[str, list[str]] = {}
+    for name, space in spaces.items():
+        parts = [_axis_words(axis.name, [axis.value(p) for p in axis.first]) for axis in space.axes]
+        parts += [
+            f"{choice.name.replace('_', ' ')} of {', '.join(map(number, choice.values))}"
+            for choice in space.choices
+        ]
+        alike.setdefault(join_words(parts), []).append(name)
+    return [
+        f"{', '.join(names)}: {words or 'nothing'} searched by bracketing, with at most "
+        f"{race.trials} trials."
+        if words
+        else f"{', '.join(names)}: nothing is searched."
+        for words, names in alike.items()
+    ]
+
+
+def _axis_words(name: str, first: Sequence[float]) -> str:
+    label = {"decay": "lr * weight decay"}.get(name, name.replace("_", " "))
+    return f"{label} from {' and '.join(map(number, first))}"
+
+
 def _range(name: str, values: Sequence[Value]) -> str:
     if name in LOGARITHMIC:
         return "..".join(map(number, ends(values)))
     if all(isinstance(value, float) for value in values):
         return " to ".join(map(number, ends(values)))
     return " ".join(map(number, values))
-
-
-def of_comparison(c: Comparison, metric: str) -> str:
-    """What a comparison says, in one or two sentences. The metric is such as "test accuracy"."""
-    if c.verdict == "not comparable":
-        return _not_comparable(c, metric)
-    mean = c.difference.mean
-    assert mean is not None
-    assert c.p_holm is not None
-    if c.test == "sign flips":
-        return _constant_difference(c, metric, mean)
-    half = c.difference.half or 0.0
-    p = probability(c.p_holm)
-    if c.verdict == "no difference detected":
-        missed = amount(c.missed, c.missed) if c.missed is not None else "some"
-        found = f"95 % interval of {c.other} minus {c.base} {_interval(mean, half)}"
-        if abs(mean) > half:  # for itself it would have been one: the interval must not mislead
-            found += f", which leaves out 0, but {p}{_correction(c)}"
-        text = (
-            f"No difference in {metric} between {c.other} and {c.base} was detected with {c.n} "
-            f"seeds ({found}); one smaller than {missed} could have been missed."
-        )
-        return text + _permutation_sentence(c, found=True)
-    low, high = sorted([abs(mean - half), abs(mean + half)])
-    text = (
-        f"{c.other} is {c.verdict} than {c.base}: its {metric} is {amount(abs(mean), half)} "
-        f"{_direction(mean)} (95 % interval {_end(low, half)} to {amount(high, half)}, "
-        f"{p}{_correction(c)}, {c.n} seeds)."
-    )
-    return text + _permutation_sentence(c, found=False)
-
-
-def _permutation_sentence(c: Comparison, found: bool) -> str:
-    """Where the exact test, which finds a difference or not, disagrees with the t-test."""
-    p = c.permutation_holm
-    if p is None or (p <= 0.05) != found:
-        return ""
-    says = "does find one" if found else "does not confirm it"
-    return f" An exact permutation test {says} ({probability(p)})."
-
-
-def _interval(mean: float, half: float) -> str:
-    write = _end if abs(mean) > half else amount
-    return f"{write(mean - half, half)} to {write(mean + half, half)}"
-
-
-def _end(value: float, half: float) -> str:
-    """An end of an interval that leaves out 0; never rounded to it."""
-    text = amount(value, half)
-    return f"{value:.1g}" if float(text) == 0 else text
-
-
-def _correction(c: Comparison) -> str:
-    if c.comparisons == 1:
-        return ""
-    return f" after Holm's correction for {c.comparisons} comparisons"
-
-
-def _direction(mean: float) -> str:
-    return "higher" if mean > 0 else "lower"
-
-
-def _beside(c: Comparison, metric: str) -> str:
-    """Such as `adam's test loss was 0.12 lower than yogi's`."""
-    mean = c.difference.mean
-    if not mean:
-        return f"{c.other}'s {metric} was the same as {c.base}'s"
-    size = f"{abs(mean):.3g}"
-    return f"{c.other}'s {metric} was {size} {_direction(mean)} than {c.base}'s"
-
-
-def _constant_difference(c: Comparison, metric: str, mean: float) -> str:
-    if not mean:
-        return (
-            f"No difference in {metric} between {c.other} and {c.base} was detected: with each of "
-            f"{c.n} seeds both scored the same."
-        )
-    assert c.p_holm is not None
-    said = f"{_beside(c, metric)} with each of {c.n} seeds, by the same amount"
-    tested = f"{probability(c.p_holm)} by flips of signs{_correction(c)}"
-    if c.verdict == "no difference detected":
-        return f"{said}; so few do not show a difference ({tested})."
-    return f"{c.other} is {c.verdict} than {c.base}: {said} ({tested})."
-
-
-def _not_comparable(c: Comparison, metric: str) -> str:
-    every = "its only run" if c.seeds == 1 else f"all its {c.seeds} runs"
-    lost = [
-        f"{name} lost {every if count == c.seeds else f'{count} of its {c.seeds} runs'}"
-        for name, count in ((c.other, c.other_lost), (c.base, c.base_lost))
-        if count
-    ]
-    if lost:
-        said = f"{c.other} and {c.base} cannot be compared: {join_words(lost)}"
-        if not c.n:
-            return f"{said}."
-        those = "the one seed" if c.n == 1 else f"the {c.n} seeds"
-        return (
-            f"{said}, and what is left is no fair sample. With {those} that both finished, "
-            f"{_beside(c, metric)}{' on average' if c.n > 1 else ''}."
-        )
-    if not c.seeds:
-        return f"{c.other} and {c.base} cannot be compared: there are no runs."
-    return f"With one seed {_beside(c, metric)}; whether by chance cannot be told."

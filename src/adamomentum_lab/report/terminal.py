@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,20 @@ from rich.table import Table
 from rich.text import Text
 
 from adamomentum_lab import contenders
+from adamomentum_lab.race.studies import judge_studies
 from adamomentum_lab.report import sentences
+from adamomentum_lab.report.verdicts import (
+    COVERS,
+    COVERS_TUNING,
+    difference,
+    looks_sentence,
+    sentence,
+)
 from adamomentum_lab.space import Settings
-from adamomentum_lab.words import count_noun, number, setting_order
+from adamomentum_lab.words import number, setting_order
 
 if TYPE_CHECKING:
+    from adamomentum_lab.contender import Entry
     from adamomentum_lab.engine.store import Run
     from adamomentum_lab.race.judge import Goal, Row
     from adamomentum_lab.race.plan import Plan
@@ -27,14 +36,28 @@ if TYPE_CHECKING:
     from adamomentum_lab.stats.estimates import Estimate
 
 
-def settings_in_words(settings: Settings, optimizer: str, only_changed: bool = True) -> str:
-    """The lr, and what differs from the optimizer's defaults."""
-    defaults = contenders.get(optimizer).settings
-    return ", ".join(
+def settings_in_words(
+    settings: Settings,
+    optimizer: str,
+    only_changed: bool = True,
+    entries: Mapping[str, Entry] | None = None,
+) -> str:
+    """The lr, and what differs from the optimizer's defaults; a race has `entries`."""
+    entry = (entries or {}).get(optimizer)
+    known = optimizer in contenders.names()
+    defaults = entry.defaults if entry else contenders.get(optimizer).settings if known else {}
+    given = entry.options if entry else {}
+    if not settings.get("weight_decay"):  # then its form makes no difference
+        settings = {k: value for k, value in settings.items() if k != "decoupled_weight_decay"}
+    shown = ", ".join(
         f"{name.replace('_', ' ')} {number(settings[name])}"
         for name in sorted(settings, key=setting_order)
-        if name == "lr" or not only_changed or _differs(settings[name], defaults.get(name))
+        if name == "lr"
+        or not only_changed
+        or name in given
+        or _differs(settings[name], defaults.get(name))
     )
+    return shown or "defaults"
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -54,62 +77,57 @@ def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:
 
 
 def ranking_table(
-    rows: Sequence[Row], workload: Goal, baseline: str | None = None
+    rows: Sequence[Row],
+    workload: Goal,
+    baseline: str | None = None,
+    entries: Mapping[str, Entry] | None = None,
 ) -> RenderableType:
     """The ranking, and the settings each was raced with."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    target = "target" if workload.target is None else f"{workload.target:g}"
-    scores = (f"test {workload.metric}", "difference", f"epochs to {target}", "ms")
-    for heading in ("", "optimizer", *scores):
-        justify: Any = "left" if heading == "optimizer" else "right"
-        table.add_column(heading, justify=justify, no_wrap=True)
+    compared = baseline is not None and len(rows) > 1
+    headings = ["", "optimizer", f"test {workload.metric}"]
+    headings += [f"difference to {baseline}", "verdict"] if compared else []
+    for heading in headings:
+        justify: Any = "left" if heading in ("optimizer", "verdict") else "right"
+        table.add_column(heading, justify=justify, no_wrap=heading == "optimizer")
     notes = []
     settings = Table.grid(padding=(0, 2))
     for row in rows:
-        settings.add_row("  " + row.optimizer, settings_in_words(row.settings, row.optimizer))
-        to_target = row.epochs_to_target
-        reached = f"{to_target.mean:.1f}" if to_target and to_target.mean is not None else "-"
-        if 0 < row.reached < len(row.values):
-            reached += f" ({row.reached}/{len(row.values)})"
-        ms = row.machine.ms_per_update
-        table.add_row(
+        words = settings_in_words(row.settings, row.optimizer, entries=entries)
+        settings.add_row("  " + row.optimizer, words)
+        cells = [
             str(row.rank),
             # A long name over two lines, for the sake of the numbers beside it.
             row.optimizer.replace("-", "-\n", 1) if len(row.optimizer) > 15 else row.optimizer,
             _plus_minus(row.score) or "-",
-            _plus_minus(row.difference, sign=True),
-            reached,
-            f"{ms:.2f}" if ms else "-",
-            style="bold" if row.optimizer == baseline else None,
-        )
+        ]
+        if compared:
+            verdict = row.verdict
+            cells += [difference(verdict), verdict.kind] if verdict else ["", "baseline"]
+        table.add_row(*cells, style="bold" if row.optimizer == baseline else None)
         lost = {"diverged": row.diverged, "failed": row.failed}
         for what, count in {**lost, "ended without a score": row.unscored}.items():
             if count:
                 notes.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
-    for row in rows:
-        if row.edge:
-            of = f"{row.optimizer}: its lr is the {row.edge} of those tried"
-            notes.append(f"{of}; more trials may move it.")
     return Group(table, *map(Text, notes), Text("Settings"), settings)
 
 
 def statements(result: Result, width: int = 80) -> str:
-    """Who won, each comparison in a sentence, and what single changes did."""
+    """The headline, each verdict in a sentence, and what single changes did."""
     parts = [sentences.of_result(result)]
-    metric = f"test {result.workload.metric}"
-    compared = [
-        f"- {sentences.of_comparison(row.comparison, metric)}"
-        for row in result.rows
-        if row.comparison is not None
-    ]
-    if compared:
-        parts += ["", *compared]
+    if pairs := sentences.of_pairs(result).values():
+        parts += ["", *(f"- {words}" for words in pairs)]
     if result.effects:
-        parts += ["", "What the paper's changes do"]
+        parts += ["", "What single changes do"]
         for effect in result.effects:
             what = effect.what[0].upper() + effect.what[1:]
-            found = sentences.of_comparison(effect.comparison, metric)
+            found = sentence(effect.verdict, f"test {result.workload.metric}")
             parts.append(f"- {what}. {found} {effect.caveat}".rstrip())
+    return _wrap(parts, width)
+
+
+def _wrap(parts: Sequence[str], width: int) -> str:
+    """Paragraphs and items of a list in lines of this width."""
     wrap = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     lines = []
     for part in parts:
@@ -118,7 +136,7 @@ def statements(result: Result, width: int = 80) -> str:
     return "\n".join(lines)
 
 
-def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
+def plan_lines(plan: Plan, stored: list[Run]) -> list[str]:
     """What will be done, and what of it is done."""
     lines = [plan.summary(), *sentences.of_plan(plan)]
     if stored:
@@ -126,32 +144,56 @@ def plan_lines(plan: Plan, stored: list[Run], outdated: int = 0) -> list[str]:
         which = "trials" if plan.race.trials else "runs"
         done = f"{finished} are finished and {len(stored) - finished} begun already"
         lines.append(f"Of these {which}, {done}: {sum(len(run.epochs) for run in stored)} epochs.")
-    if outdated:
-        lines.append(
-            f"{count_noun(outdated, 'stored run')} with these settings came from other code of the "
-            "workload or the optimizer, and will be repeated."
-        )
     return lines
 
 
 def trial_lines(plan: Plan) -> list[str]:
-    """Every trial: what is searched, and what else differs from the defaults."""
+    """Every trial: what is searched, and what else differs from the defaults. Of a bracketing
+    search, the first."""
     lines = []
     for name, start in plan.starts.items():
-        defaults, space = contenders.get(name).settings, plan.spaces[name]
+        defaults, space = plan.race.contender(name).settings, plan.spaces[name]
         lines.append(name)
         for i, settings in enumerate(plan.trials[name] or [start], 1):
-            keys = {"lr", *space, *(key for key in settings if settings[key] != defaults[key])}
+            changed = (key for key in settings if settings[key] != defaults.get(key))
+            keys = {"lr", *space, *changed}
             shown = {key: value for key, value in settings.items() if key in keys}
             lines.append(f"  {i:>3}  {settings_in_words(shown, name, only_changed=False)}")
     return lines
+
+
+def show_studies(results: Sequence[Result], runs: Path) -> None:
+    """Print the scores of each study, and the verdicts with the study as the unit."""
+    first = results[0]
+    out = Console(highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    table.add_column("optimizer", no_wrap=True)
+    for result in results:
+        table.add_column(f"study {result.race.study + 1}", justify="right")
+    for name in first.race.optimizers:
+        rows = [result.row(name) for result in results]
+        cells = [
+            f"{_plus_minus(row.score) or '-'}\n{settings_in_words(row.settings, name)}"
+            for row in rows
+            if row
+        ]
+        table.add_row(name, *cells)
+    out.print(table)
+    out.print(f"Test {first.workload.metric}, and the settings that were tuned.\n", markup=False)
+    metric = f"test {first.workload.metric}"
+    parts = [sentences.of_studies(results), ""]
+    parts += [f"- {sentence(verdict, metric)}" for verdict in judge_studies(results)]
+    parts += ["", f"{COVERS_TUNING} {looks_sentence(first.record.looks)}"]
+    out.print(_wrap(parts, min(80, out.width)), markup=False)
+    page = shlex.join(["adamomentum", "report", "--runs", str(runs)])
+    out.print(f"All runs: {runs}\nA page of them: {page}", markup=False)
 
 
 def show_race(result: Result, folder: Path) -> None:
     """Print who won, how sure that is, and where the rest is."""
     race, workload = result.race, result.workload
     out = Console(highlight=False)
-    out.print(ranking_table(result.rows, workload, race.baseline))
+    out.print(ranking_table(result.rows, workload, race.baseline, race.entries))
     out.print(f"\n{statements(result, width=min(80, out.width))}", markup=False)
     if all(value is None for row in result.rows for value in row.values):
         out.print("Look at the loss, or at smaller learning rates.")
@@ -161,15 +203,16 @@ def show_race(result: Result, folder: Path) -> None:
         "last": "at the last epoch",
         "test": "at the epoch that was best on test",
     }[workload.selection]
-    several = f"Mean over {race.seeds} seeds ± half a 95 % t-interval"
+    several = "Mean over seeds ± half a 95 % t-interval"
     words = f"\n{several if race.seeds > 1 else 'One seed'}, {reported}; {best} is better. "
-    if race.baseline and len(race.optimizers) > 1:
-        words += (
-            f"Differences are to {race.baseline}, paired by seed, and their intervals each for "
-            "itself; the sentences above are corrected for the number of comparisons. "
-        )
-    out.print(f"{words}All runs: {folder}", markup=False)
+    if result.verdicts:
+        parts = ["Differences are paired by seed.", COVERS if race.trials else ""]
+        parts += [looks_sentence(result.record.looks), sentences.of_sight_in_metric(result)]
+        words += " ".join(filter(None, parts))
+    out.print(f"{words}\nAll runs: {folder}", markup=False)
     page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
     out.print(f"A page of them: {page}", markup=False)
+    if more := sentences.continuation(result):
+        out.print(f"To decide what is open: {more}", markup=False, soft_wrap=True)
     for caveat in result.record.caveats:
         out.print(f"Note: {caveat}.", markup=False)

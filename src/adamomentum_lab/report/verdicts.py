@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from adamomentum_lab.race.looks import Look
 from adamomentum_lab.race.verdict import Ends, Reason, Verdict
-from adamomentum_lab.words import amount, count_noun, join_words, number
+from adamomentum_lab.stats.verdicts import LEVEL
+from adamomentum_lab.words import amount, count_noun, join_words, number, probability
 
 UNTUNED = "at their defaults, untuned"
 COVERS = (
@@ -13,15 +17,35 @@ COVERS = (
 
 
 def sentence(verdict: Verdict, metric: str) -> str:
-    """What a verdict says about a metric such as "test accuracy", in one or two sentences."""
+    """What a verdict says about a metric such as "test accuracy", and what speaks against it."""
+    return " ".join([_claim(verdict, metric), *caveats(verdict)])
+
+
+def caveats(verdict: Verdict) -> list[str]:
+    """What breaks the assumptions of a verdict, in sentences."""
+    said = []
+    for name in dict.fromkeys(name for name, _ in verdict.collapsed):
+        seeds = [str(seed) for contender, seed in verdict.collapsed if contender == name]
+        which = f"seed {seeds[0]} is" if len(seeds) == 1 else f"seeds {join_words(seeds)} are"
+        said.append(f"{name}: {which} far off the others; no test on a few seeds is valid then.")
+    for name, setting in verdict.broken:
+        what = _setting(setting)
+        said.append(
+            f"{name}: scores over {what} are not convex, so a better {what} may lie in a valley "
+            "that was not searched."
+        )
+    return said
+
+
+def _claim(verdict: Verdict, metric: str) -> str:
     a, b = verdict.a, verdict.b
     if verdict.kind == "not comparable":
         lost = join_words([reason.contender for reason in verdict.reasons]) or f"{a} and {b}"
         return f"{a} and {b} are not compared: runs of {lost} failed."
-    interval = _interval(verdict)
-    seeds = count_noun(verdict.seeds, "seed")
+    interval = difference(verdict)
+    seeds = _units(verdict)
     if verdict.kind == "undecided":
-        why = " ".join(_reason(reason, verdict) for reason in verdict.reasons)
+        why = " ".join(explain(reason, verdict) for reason in verdict.reasons)
         measured = _measured(verdict, metric)
         return f"{a} and {b}: undecided. {why}{measured}"
     if verdict.kind == "equivalent":
@@ -33,13 +57,44 @@ def sentence(verdict: Verdict, metric: str) -> str:
     return f"{a} is {verdict.kind} than {b}: {metric} differs by {interval} ({seeds})."
 
 
-def _interval(verdict: Verdict) -> str:
-    """Such as `-0.52 (-0.71 to -0.33)`, or `-0.52 (at most -0.33)`."""
+COVERS_TUNING = (
+    "The interval covers seeds and the luck of tuning, on this test set: the unit is the study."
+)
+
+
+def difference(verdict: Verdict) -> str:
+    """The measured difference with its interval: `-0.52 (-0.71 to -0.33)`, or `-0.52 (at most
+    -0.33)`; of an undecided pair the interval of the seeds alone."""
+    ends = verdict.seed_interval if verdict.kind == "undecided" else verdict.interval
     if verdict.difference is None:
-        return _ends(verdict.interval, None)
-    gap, ends = verdict.difference, verdict.interval
-    spread = max((abs(gap - end) for end in ends if end is not None), default=None)
-    return f"{_signed(gap, spread)} ({_ends(ends, spread)})"
+        return _ends(ends, None) if any(end is not None for end in ends) else ""
+    spread = max((abs(verdict.difference - end) for end in ends if end is not None), default=None)
+    bounds = f" ({_ends(ends, spread)})" if spread is not None else ""
+    return f"{_signed(verdict.difference, spread)}{bounds}"
+
+
+def _units(verdict: Verdict) -> str:
+    if verdict.unit == "study":
+        return "1 study" if verdict.seeds == 1 else f"{verdict.seeds} studies"
+    flips = "" if verdict.flips is None else f"; sign flips: {probability(verdict.flips)}"
+    return f"{count_noun(verdict.seeds, 'seed')}{flips}"
+
+
+def _setting(name: str) -> str:
+    return {"decay": "weight decay"}.get(name, name)
+
+
+def looks_sentence(looks: Sequence[Look]) -> str:
+    """What the looks of a race spent of the error rate that is allowed."""
+    if not looks:
+        return ""
+    level = max(look.level for look in looks)
+    spent = max(look.spent for look in looks)
+    left = max(0.0, LEVEL - spent)
+    return (
+        f"This look spent {level:.1%} of the {LEVEL:.0%} error rate that each pair is allowed; "
+        f"{left:.1%} is left for more seeds or more trials."
+    )
 
 
 def _ends(ends: Ends, spread: float | None) -> str:
@@ -48,10 +103,16 @@ def _ends(ends: Ends, spread: float | None) -> str:
         return "no finite bound"
     if low is None:
         assert high is not None
-        return f"at most {_signed(high, spread)}"
+        return f"at most {_end(high, spread)}"
     if high is None:
-        return f"at least {_signed(low, spread)}"
-    return f"{_signed(low, spread)} to {_signed(high, spread)}"
+        return f"at least {_end(low, spread)}"
+    return f"{_end(low, spread)} to {_end(high, spread)}"
+
+
+def _end(value: float, spread: float | None) -> str:
+    """The end of an interval. One that is not 0 is never rounded to 0: a verdict depends on it."""
+    text = _signed(value, spread)
+    return f"{value:+.1g}" if value and not float(text) else text
 
 
 def _signed(value: float, uncertainty: float | None) -> str:
@@ -65,13 +126,16 @@ def _measured(verdict: Verdict, metric: str) -> str:
         return ""
     gap, ends = verdict.difference, verdict.seed_interval
     spread = max(abs(gap - end) for end in ends if end is not None)
-    seeds = count_noun(verdict.seeds, "seed")
+    if verdict.unit == "study":
+        return f" Measured: {_signed(gap, spread)} {metric} ({_ends(ends, spread)})."
+    seeds = _units(verdict)
     alone = f"seeds alone: {_ends(ends, spread)}; {seeds}"
     return f" Measured: {_signed(gap, spread)} {metric} ({alone})."
 
 
-def _reason(reason: Reason, verdict: Verdict) -> str:
-    setting = {"lr": "lr", "decay": "weight decay"}.get(reason.setting, reason.setting)
+def explain(reason: Reason, verdict: Verdict) -> str:
+    """Why a pair is undecided, in a sentence."""
+    setting = _setting(reason.setting)
     match reason.why:
         case "gap":
             assert reason.low is not None
@@ -84,16 +148,20 @@ def _reason(reason: Reason, verdict: Verdict) -> str:
             place = f"{side} {number(end)}"
             return f"A better {setting} for {reason.contender} {place} could close the gap."
         case "diverged":
-            return f"{reason.contender} diverged on a final seed at its tuned settings."
+            tuned = "tuned " if verdict.tuned else ""
+            return f"{reason.contender} diverged on a final seed at its {tuned}settings."
         case "tie":
             return "The difference is below the resolution of the metric."
         case "looks":
-            return "The allowed error rate of 5 % is used up for this question."
+            count = count_noun(verdict.seeds, verdict.unit)
+            return f"The error rate that is allowed at {count} is used up for this question."
         case "lost runs":
             return f"Runs of {reason.contender} failed."
         case "seeds":
             if verdict.seeds < 2:
-                return "One seed says nothing about chance."
+                return f"One {verdict.unit} says nothing about chance."
+            if verdict.unit == "study":
+                return "Studies vary too much."
             if reason.seeds is None:
                 return "Seeds vary too much for a difference of this size."
             return f"Seeds vary too much: about {reason.seeds} would do."

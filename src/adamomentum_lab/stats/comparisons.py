@@ -12,7 +12,6 @@ from typing import Literal
 
 from adamomentum_lab.stats.distributions import (
     find_zero,
-    log_gamma_step,
     noncentral_t_cdf,
     t_quantile,
     two_sided_p,
@@ -55,31 +54,11 @@ class Comparison:
     """Two-sided; None without a test."""
     p_holm: float | None = None
     """After Holm's correction: with 0.05 or less there is a difference."""
-    effect: float | None = None
-    """Hedges' g of the differences: their mean over their standard deviation (d_z), times the exact
-    small-sample factor of Hedges 1981. None with fewer than three pairs or no variation."""
-    permutation: float | None = None
-    """p of the exact sign-flip test of the mean, two-sided and uncorrected."""
-    permutation_holm: float | None = None
-    permutation_note: str | None = "nothing was tested"
-    """Why there is no permutation test, where there is none."""
     missed: float | None = None
     """The true difference that would have been seen with 80 % power by a paired t-test at 0.05 over
     the number of comparisons, if differences vary from seed to seed as they did."""
     verdict: ComparisonVerdict = "not comparable"
     """Of the other beside the base."""
-
-
-@dataclass(frozen=True)
-class ScorePair:
-    """Two contenders and their scores by seed."""
-
-    base: str
-    other: str
-    base_scores: Scores
-    other_scores: Scores
-    digits: int | None = None
-    """Significant digits of the scores, where they were rounded."""
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -156,66 +135,49 @@ def detectable(n: int, level: float, power: float = POWER) -> float:
 
 
 def compare(
-    base: str,
-    scores: Scores,
-    others: Mapping[str, Scores],
-    larger_is_better: bool,
-    digits: int | None = None,
+    base: str, scores: Scores, others: Mapping[str, Scores], larger_is_better: bool
 ) -> list[Comparison]:
-    """Each of the others beside the base, with Holm's correction over them all."""
-    pairs = [ScorePair(base, other, scores, theirs, digits) for other, theirs in others.items()]
-    return compare_pairs(pairs, larger_is_better)
+    """Each of the others beside the base, with Holm's correction over them all.
 
-
-def compare_pairs(
-    pairs: Sequence[ScorePair], larger_is_better: bool, of: int | None = None
-) -> list[Comparison]:
-    """Every pair, with Holm's correction over them all, or over `of`, if they were chosen of more
-    by what they scored.
-
-    A pair that cannot be tested counts in the correction all the same: whether it can is known only
+    One that cannot be tested counts in the correction all the same: whether it can is known only
     from the runs.
     """
-    comparisons = max(len(pairs), of or 0)
-    found = [_test(pair, comparisons) for pair in pairs]
-    rest = [1.0] * (comparisons - len(pairs))
-    adjusted = holm([1.0 if c.p is None else c.p for c in found] + rest)
-    flipped = holm([1.0 if c.permutation is None else c.permutation for c in found] + rest)
+    found = [_test(base, scores, other, theirs, len(others)) for other, theirs in others.items()]
+    adjusted = holm([1.0 if c.p is None else c.p for c in found])
     better = 1 if larger_is_better else -1
     results = []
-    for c, p_holm, flips in zip(found, adjusted, flipped, strict=False):
+    for c, p_holm in zip(found, adjusted, strict=True):
         if c.p is not None:
             verdict: ComparisonVerdict = "no difference detected"
             if p_holm <= LEVEL:
                 verdict = "better" if better * (c.difference.mean or 0.0) > 0 else "worse"
             c = replace(c, p_holm=p_holm, verdict=verdict)
-        if c.permutation is not None:
-            c = replace(c, permutation_holm=flips)
         results.append(c)
     return results
 
 
-def _test(pair: ScorePair, comparisons: int) -> Comparison:
+def _test(
+    base: str, base_scores: Scores, other: str, other_scores: Scores, comparisons: int
+) -> Comparison:
     """A pair before the correction."""
-    seeds, others = len(pair.base_scores), len(pair.other_scores)
+    seeds, others = len(base_scores), len(other_scores)
     if seeds != others:
-        differ = f"{pair.base} has {seeds} seeds and {pair.other} {others}"
-        raise ValueError(f"{differ}; both need the same.")
-    scores = finite(pair.base_scores), finite(pair.other_scores)
+        raise ValueError(f"{base} has {seeds} seeds and {other} {others}; both need the same.")
+    scores = finite(base_scores), finite(other_scores)
     both = [(a, b) for a, b in zip(*scores, strict=True) if a is not None and b is not None]
     unit = unit_of(value for two in both for value in two)
     differences = [b / unit - a / unit for a, b in both]
     n = len(differences)
-    rounding = relative_rounding(pair.digits)
-    rounding *= max((abs(value) / unit for two in both for value in two), default=0.0)
+    largest = max((abs(value) / unit for two in both for value in two), default=0.0)
+    rounding = _ROUNDING * largest
     same = n > 0 and max(differences) - min(differences) <= rounding
     if same:
         mean = statistics.fmean(differences)
         mean = 0.0 if abs(mean) <= rounding else mean
         differences = [mean] * n
     compared = Comparison(
-        base=pair.base,
-        other=pair.other,
+        base=base,
+        other=other,
         seeds=seeds,
         n=n,
         base_lost=scores[0].count(None),
@@ -226,8 +188,6 @@ def _test(pair: ScorePair, comparisons: int) -> Comparison:
     if n < 2 or n < seeds:
         # Runs are not lost by chance: those that are left flatter whoever lost them.
         return compared
-    flips, note = _permutation(differences, comparisons, n * rounding)
-    compared = replace(compared, permutation=flips, permutation_note=note)
     if same:
         # No choice of signs but theirs and its opposite is as far from 0.
         p = 2.0 ** (1 - n) if differences[0] else 1.0
@@ -239,7 +199,6 @@ def _test(pair: ScorePair, comparisons: int) -> Comparison:
         compared,
         test="paired t",
         p=p,
-        effect=_factor(n - 1) * mean / deviation if n > 2 else None,
         missed=unit * detectable(n, LEVEL / comparisons) * deviation,
     )
 
@@ -250,21 +209,3 @@ def _in_units(estimate: Estimate, unit: float, same: bool) -> Estimate:
     mean = None if estimate.mean is None else unit * estimate.mean
     half = None if estimate.half is None or (same and mean) else unit * estimate.half
     return Estimate(mean, half, estimate.n)
-
-
-def _permutation(
-    differences: list[float], comparisons: int, tolerance: float
-) -> tuple[float | None, str | None]:
-    n = len(differences)
-    if n > FLIPS:
-        return None, f"all sign flips are counted up to {FLIPS} seeds"
-    least = 2.0 ** (1 - n)
-    if least * comparisons <= LEVEL:
-        return sign_flips(differences, tolerance), None
-    times = f" times {comparisons} comparisons" if comparisons > 1 else ""
-    return None, f"with {n} seeds its smallest p, {least:.2g}{times}, is above {LEVEL}"
-
-
-def _factor(freedom: int) -> float:
-    """Hedges' J, exactly: the d of few values is too large on average, by 1 / J."""
-    return math.exp(log_gamma_step((freedom - 1) / 2)) / math.sqrt(freedom / 2)

@@ -42,9 +42,10 @@ class Potential:
     it."""
     weakest: Weakest | None
     """None if no point could lower the reach: there is nothing left to find."""
-    bound: tuple[float, ...] = ()
-    """By seed, the score that the points leave possible; empty if nothing bounds it. Its mean is
-    the mean of the best point less the reach, and its spread is the noise of that bound."""
+    bounds: tuple[tuple[float, ...], ...] = ()
+    """For each gap beside the best point, by seed, the lowest score that the points leave possible
+    there; empty if nothing bounds it. The lowest mean is that of the best point less the reach. The
+    spreads are the noise of these bounds."""
     dropped: tuple[int, ...] = ()
     """Points that lie above the convex hull by more than their noise. They bound nothing."""
 
@@ -80,28 +81,38 @@ def potential(
     dropped = _above_hull(xs, scores, means, finite, floor)
     kept = [i for i in range(len(xs)) if i not in dropped]
     at = kept.index(best)
-    reaches: list[tuple[float, Weakest, Weights]] = []
+    reaches: list[tuple[float, Weakest]] = []
+    bounds: list[tuple[float, ...]] = []
     if at == 0 and not ends_below:
-        reaches.append((math.inf, Weakest("below", 0, 0), {}))
+        reaches.append((math.inf, Weakest("below", 0, 0)))
     if at == len(kept) - 1 and not ends_above:
-        reaches.append((math.inf, Weakest("above", last, last), {}))
+        reaches.append((math.inf, Weakest("above", last, last)))
     for left in (at, at - 1):  # the upper gap first: of equals it is split first
         if 0 <= left < len(kept) - 1:
             a, b = kept[left], kept[left + 1]
             lower, weights = _lower_bound(xs, means, kept, left)
-            reaches.append((max(0.0, means[best] - lower), Weakest("gap", a, b), weights))
-    reach, weakest, weights = max(reaches, key=lambda one: one[0], default=(0.0, None, {}))
-    weights = weights if reach > 0 else {best: 1.0}
-    bound = [
-        sum(weight * scores[i][seed] for i, weight in weights.items())
-        for seed in range(len(scores[best]) if weights else 0)
-    ]
-    left_to_find = weakest if reach > 0 else None
-    return Potential(best, reach, left_to_find, tuple(bound), tuple(sorted(dropped)))
+            reaches.append((max(0.0, means[best] - lower), Weakest("gap", a, b)))
+            if lower > means[best]:  # by chance
+                weights = {best: 1.0}
+            bounds.append(_weighted(weights, scores))
+    reach, weakest = max(reaches, key=lambda one: one[0], default=(0.0, None))
+    return Potential(
+        best,
+        reach,
+        weakest if reach > 0 else None,  # else there is nothing left to find
+        tuple(bounds) if math.isfinite(reach) else (),
+        tuple(sorted(dropped)),
+    )
 
 
 Weights = dict[int, float]
 """By point: a weighted sum of scores."""
+
+
+def _weighted(weights: Weights, scores: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """The weighted sum of points, by seed."""
+    rows = [[weight * value for value in scores[i]] for i, weight in weights.items()]
+    return tuple(map(sum, zip(*rows, strict=True)))
 
 
 def _lower_bound(

@@ -35,9 +35,11 @@ class Standing:
     these."""
     reach: float
     """How much lower its score could still get at a setting that was not run."""
-    bound: Sequence[float] = ()
-    """By seed, the lowest score that is left possible, with the noise of that bound; empty if it is
-    that of the best setting."""
+    bounds: Sequence[Sequence[float]] = ()
+    """The lowest scores that are left possible, by seed, with the noise of these bounds: one for
+    each place where a better setting may lie. Empty if there is none but the best setting."""
+    before: Sequence[Standing] = ()
+    """The same without the point that was run last to bound the reach."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,57 @@ def bound(a: Sequence[float], b: Sequence[float], level: float, resolution: floa
     return max(upper, 0.0) if abs(middle) < resolution else upper
 
 
-def interval(a: Standing, b: Standing, level: float, resolution: float = 0.0) -> Interval:
-    """The interval of A minus B at a level that was divided by the number of pairs."""
-    high = bound(a.tuned, b.best, level, resolution)
-    low = -bound(b.tuned, a.best, level, resolution)
+def interval(
+    a: Standing, b: Standing, level: float, resolution: float = 0.0, peeks: int = 1
+) -> Interval:
+    """The interval of A minus B.
+
+    Args:
+        a: A.
+        b: B.
+        level: of the look, divided by the number of pairs.
+        resolution: the smallest difference that the metric can show.
+        peeks: how often the reach may be bounded anew on the same seeds.
+    """
+    return Interval(
+        -_wide_bound(b.tuned, a, level, resolution, peeks),
+        _wide_bound(a.tuned, b, level, resolution, peeks),
+        -bound(b.tuned, a.best, level, resolution),
+        bound(a.tuned, b.best, level, resolution),
+    )
+
+
+def _wide_bound(
+    winner: Sequence[float], loser: Standing, level: float, resolution: float, peeks: int
+) -> float:
+    """Upper bound of the winner at its tuned setting minus the loser at any setting.
+
+    Every point that is added to bound the loser's reach is another chance to be misled by noise;
+    once the best lies close by, the plain comparison with it is one more. So each has half of the
+    level, and the first counts only if it held without the last point too: if one more point, with
+    noise of its own, did not overturn it. A bound that holds with its share of all points counts at
+    once.
+    """
+    if peeks == 1 or not (loser.reach or loser.bounds):
+        return _bound_of(winner, loser, level, level, resolution)
+    now, *before = (
+        _bound_of(winner, one, level / 2, level / 2, resolution) for one in (loser, *loser.before)
+    )
+    if not loser.reach:
+        return now
+    at_once = _bound_of(winner, loser, level, level / peeks, resolution)
+    return min(at_once, max(now, min(before, default=math.inf)))
+
+
+def _bound_of(
+    winner: Sequence[float], loser: Standing, level: float, reach_level: float, resolution: float
+) -> float:
+    if not math.isfinite(loser.reach):
+        return math.inf
+    found = bound(winner, loser.best, level, resolution) + loser.reach
     # Lines through noisy points are noisy themselves, often more than the points.
-    widest_high, widest_low = high + b.reach, low - a.reach
-    if math.isfinite(b.reach) and b.bound:
-        widest_high = max(widest_high, bound(a.tuned, b.bound, level, resolution))
-    if math.isfinite(a.reach) and a.bound:
-        widest_low = min(widest_low, -bound(b.tuned, a.bound, level, resolution))
-    return Interval(widest_low, widest_high, low, high)
+    noisy = [bound(winner, low, reach_level, resolution) for low in loser.bounds]
+    return max([found, *noisy])
 
 
 def kind_of(found: Interval, margin: float | None = None) -> Kind:

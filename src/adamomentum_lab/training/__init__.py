@@ -1,1 +1,1 @@
-"""Training loops that know no workload, and what they need: schedules, checkpoints."""
+"""Training loops for any workload, their checkpoints, and the feeding of batches."""

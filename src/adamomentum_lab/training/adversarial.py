@@ -1,10 +1,10 @@
-"""The loop of two networks with an optimizer each. It knows no workload by name."""
+"""The training loop of two networks with an optimizer each."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypedDict
 
 import torch
@@ -18,13 +18,13 @@ from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.loop import Loop
 
 LOST = 1e-3
-"""A discriminator whose mean loss is below this has won: the generator learns nothing from it."""
+"""If the discriminator's mean loss is below this, the generator no longer learns from it."""
 ALIKE = 0.01
-"""Samples between -1 and 1 that differ by less than this are one sample."""
+"""Samples (between -1 and 1) whose spread is below this count as identical."""
 
 
 class _State(TypedDict):
-    """What the loop adds to a checkpoint."""
+    """The loop's part of a checkpoint."""
 
     networks: StateDict
     optimizers: list[StateDict]
@@ -33,24 +33,25 @@ class _State(TypedDict):
 
 
 class AdversarialLoop(Loop):
-    """One run: a generator and a discriminator, trained in turns by the same kind of optimizer.
+    """Trains a generator and a discriminator in turns, each with its own copy of the optimizer.
 
-    An update is one of the generator, after some of the discriminator. What is evaluated is the
-    generator or, where the workload has one, the moving average of its weights. A record says in
-    `start` how the untrained generator scores, and in `train` whether the game has `collapsed`.
+    One update is `d_updates` steps of the discriminator, then one of the generator. Evaluations use
+    the moving average of the generator's weights if the workload has one. The first record holds
+    the scores of the untrained generator in `start`. In each record `train["collapsed"]` is 1 if
+    the discriminator has won or all samples look alike.
     """
 
     losses: ClassVar = ("loss", "d_loss")
     workload: Adversarial
 
-    def _set_up(self, model: Any, build: Callable[[Iterable[nn.Parameter]], Optimizer]) -> None:
+    def _set_up(self, model: Any, build: Callable[[nn.Module], Optimizer]) -> None:
         if self.fabric.world_size > 1:
             name = type(self.workload).__name__
-            raise LabError(f"{name} trains two networks, which the lab does on one device only.")
+            raise LabError(f"{name} trains two networks; the lab supports that on one device only.")
         optimizers = []
         networks = {}
         for name, network in model.named_children():
-            optimizer = build(network.parameters())
+            optimizer = build(network)
             networks[name] = self.fabric.setup_module(network)
             optimizers.append(self._wrap_optimizer(optimizer))
         self.networks = Networks(**networks)
@@ -59,7 +60,7 @@ class AdversarialLoop(Loop):
         if self.workload.ema is not None:
             average: Any = copy.deepcopy(self.networks.generator)
             if next(average.parameters()).dtype.itemsize < 4:
-                average = average.module.float()  # a half would round a decay of 0.9999 to 1
+                average = average.module.float()  # half precision would round a decay of 0.9999
             self.average = average.requires_grad_(False)
         self._start: dict[str, float] | None = None
 
@@ -82,15 +83,15 @@ class AdversarialLoop(Loop):
             )
             for part in workload.parts(batch)
         ]
-        discriminator.requires_grad_(False)  # spares a third of the way back through it
+        discriminator.requires_grad_(False)  # saves a third of its backward pass
         g_optimizer = self._generator_optimizer
         loss = self._minimise(lambda: workload.loss(networks, batch), generator, g_optimizer)
         discriminator.requires_grad_(True)
-        self._follow()
+        self._update_average()
         return torch.stack([loss, torch.stack(d_losses).mean()])
 
-    def _follow(self) -> None:
-        """Move the average: until its beginning it is the generator itself."""
+    def _update_average(self) -> None:
+        """Update the average of the weights. Before `ema_from` it is a copy of the generator."""
         if self.average is None or self.workload.ema is None:
             return
         done = self._epoch * self.per_epoch + self._update + 1
@@ -119,7 +120,7 @@ class AdversarialLoop(Loop):
         train["collapsed"] = float(train["d_loss"] < LOST or not train["spread"] >= ALIKE)
 
     def _draw_samples(self, generator: Any, epoch: int) -> float:
-        """Put a sheet of samples into the run's folder; how far they differ."""
+        """Write a sheet of samples to the run's folder, and return their spread."""
         samples = self.workload.samples(generator)
         if self._folder is not None:
             self.workload.draw(samples, self._folder, epoch)
@@ -134,8 +135,8 @@ class AdversarialLoop(Loop):
         }
 
     def _load_states(self, state: _State) -> None:
-        # Each by itself: Fabric's wrappers leave their own names out of what they save, and of what
-        # they load only where they are asked themselves.
+        # Fabric's wrappers strip their prefix from the names they save. They expect stripped names
+        # only when they load themselves, so each network is loaded separately.
         for name, network in self.networks.named_children():
             prefix = f"{name}."
             weights = state["networks"].items()

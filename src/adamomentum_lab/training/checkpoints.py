@@ -1,10 +1,11 @@
-"""Checkpoints that survive a kill at any instant, and damage."""
+"""Checkpoints that survive damage, and a kill at any time."""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +15,27 @@ from adamomentum_lab.files import translate_errors, writing
 
 
 class Checkpoints:
-    """The last checkpoint of a run and the one before it, in a folder of their own.
+    """The last two checkpoints of a run, in its folder.
 
-    A file is the SHA-256 of the rest and what torch.save wrote. It is written beside, flushed to
-    the disk and renamed, so that a name never stands for half a file.
+    A file holds a SHA-256 digest, then what torch.save wrote. It is written under a temporary name,
+    flushed to the disk and renamed, so no checkpoint is ever half written.
+
+    Args:
+        folder: the folder of the run.
+        run: its id, which its checkpoints carry. Those of another run are not used.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: str = "") -> None:
+        self.run = run
         self.last = folder / "last.ckpt"
         self.previous = folder / "previous.ckpt"
 
-    def save(self, state: object) -> None:
-        """Write a checkpoint; the last one becomes the previous."""
+    def save(self, state: Mapping[str, object]) -> None:
+        """Write a checkpoint. The last one becomes the previous one."""
         buffer = io.BytesIO()
-        torch.save(state, buffer)
+        torch.save({**state, "run": self.run} if self.run else state, buffer)
         content = buffer.getbuffer()
-        kept = "; the ones before it are kept."
+        kept = "; earlier checkpoints are kept."
         with (
             translate_errors(self.last, "cannot write the checkpoint", kept),
             writing(self.last, self.previous) as file,
@@ -37,15 +43,28 @@ class Checkpoints:
             file.write(hashlib.sha256(content).digest())
             file.write(content)
 
-    def load(self) -> Any:
-        """What the newest checkpoint that is whole holds, or None. Nothing in it can run code."""
+    def discard(self) -> None:
+        """Remove all of them."""
+        for file in (self.last, self.previous):
+            file.unlink(missing_ok=True)
+
+    def load(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Any:
+        """Return the newest undamaged checkpoint that fits, or None. Loading it cannot run code."""
         for file in (self.last, self.previous):
             try:
                 content = file.read_bytes()
             except FileNotFoundError:
                 continue
+            fault = "is damaged"
             if hashlib.sha256(content[32:]).digest() == content[:32]:
                 buffer = io.BytesIO(content[32:])
-                return torch.load(buffer, map_location="cpu", weights_only=True)
-            warnings.warn(f"{file} is damaged; an older checkpoint is used", stacklevel=2)
+                state = torch.load(buffer, map_location="cpu", weights_only=True)
+                run = state.get("run", self.run) if isinstance(state, dict) else None
+                if run is None or not fits(state):
+                    fault = "does not fit the run"
+                elif self.run and run != self.run:
+                    fault = "belongs to another run"
+                else:
+                    return state
+            warnings.warn(f"{file} {fault}; an older checkpoint is used", stacklevel=2)
         return None

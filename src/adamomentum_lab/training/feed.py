@@ -1,4 +1,4 @@
-"""The batches of a run: shared between processes, resumed, seeded and loaded ahead, here alone."""
+"""The batches of a run. Sharding, resuming, seeding and loading ahead are done here only."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from adamomentum_lab.source import Source, make_plan
 
 CPU = torch.device("cpu")
 AHEAD = 4
-"""Batches that a worker process has ready."""
-_LOADING = 1  # a stage of its own: what `load` draws does not change what the update draws
+"""Batches that each worker process loads ahead."""
+_LOADING = 1  # a separate stage, so numbers that `load` draws do not shift those of the update
 
 
 def seed_for(seed: int, *stages: int) -> int:
-    """A seed of its own for every stage of a run: its random numbers do not depend on how many
-    were drawn before it, and a continued run needs no memory of them."""
+    """Derive the seed of one stage of a run, such as an epoch or an update.
+
+    The random numbers of a stage then do not depend on how many were drawn before it, and a resumed
+    run needs no saved generator.
+    """
     mixed = seed & 0xFFFFFFFFFFFFFFFF
     for stage in (len(stages), *stages):
         mixed = (mixed * 0x9E3779B97F4A7C15 + stage + 1) & 0xFFFFFFFFFFFFFFFF
@@ -35,8 +38,10 @@ def seed_for(seed: int, *stages: int) -> int:
 
 
 def set_seed(device: torch.device, seed: int) -> None:
-    """torch.manual_seed for the devices in use: for all others it would note the call, at length,
-    in case they are used one day."""
+    """Seed the CPU and this device only.
+
+    torch.manual_seed also queues a call for every device that is not initialised, which is slow.
+    """
     torch.default_generator.manual_seed(seed)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
@@ -52,10 +57,10 @@ def feed(
     skip: int = 0,
     device: torch.device = CPU,
 ) -> Iterator[Any]:
-    """The batches of an epoch in training, from the one after the first `skip` on.
+    """Yield the training batches of an epoch, without the first `skip`.
 
-    Of several processes, each gets its part of every batch. torch is seeded for the update of each
-    batch before it is given out, and for the evaluation after the last.
+    Each of several processes gets its share of every batch. torch is seeded before each batch is
+    yielded, for its update, and after the last one, for the evaluation.
     """
     order = torch.Generator().manual_seed(seed_for(seed, epoch))
     plan = make_plan(source, order)
@@ -71,7 +76,7 @@ def feed(
 
 
 def in_order(source: Source) -> Iterator[Any]:
-    """All batches of a source in order, as an evaluation reads them."""
+    """Yield all batches of a source in order, as for an evaluation."""
     plan = make_plan(source, None)
     if getattr(source, "workers", 0):
         yield from _load(source, plan, range(len(plan)), CPU)
@@ -81,7 +86,7 @@ def in_order(source: Source) -> Iterator[Any]:
 
 
 def _load_one(source: Source, examples: Any) -> Any:
-    """One batch. Nothing that a user's code does may pass for the end of the batches."""
+    """Load one batch. A StopIteration of the user's code must not end the loop over batches."""
     try:
         batch = source.load(examples)
     except StopIteration as error:
@@ -93,14 +98,14 @@ def _load_one(source: Source, examples: Any) -> Any:
 
 
 def _share(examples: Any, rank: int, world: int) -> Any:
-    # A batch of fewer examples than processes goes to all: nobody may have none.
+    # A batch with fewer examples than processes goes to all of them: no share may be empty.
     return examples if world == 1 or len(examples) < world else examples[rank::world]
 
 
 def _load(
     source: Source, shares: Iterable[Any], seeds: Iterable[int], device: torch.device
 ) -> Iterator[Any]:
-    """The batches of some examples, each loaded with its seed, here or in worker processes."""
+    """Load batches, each with its seed, in this process or in workers."""
     workers: int = getattr(source, "workers", 0)
     if workers:
         yield from _load_ahead(source, zip(seeds, shares, strict=True), workers)
@@ -111,20 +116,20 @@ def _load(
 
 
 class _UserFiles:
-    """Where this is unpickled, classes of users' files can be found from then on."""
+    """Unpickling this imports the users' files, so that their classes can be unpickled too."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return import_files, (imported_files(),)
 
 
 class _Loading(Dataset[Any]):
-    """What a worker process does: load a batch."""
+    """The dataset of a worker process: item (seed, examples) is a loaded batch."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
 
     def __getstate__(self) -> tuple[object, Source]:
-        return _UserFiles(), self.source  # in this order
+        return _UserFiles(), self.source  # the files must be unpickled first
 
     def __setstate__(self, state: tuple[object, Source]) -> None:
         self.source = state[1]
@@ -134,7 +139,7 @@ class _Loading(Dataset[Any]):
         try:
             set_seed(CPU, seed)
             return _load_one(self.source, examples)
-        # Raised in a worker, they would bring their tracebacks along.
+        # Returned, since an error raised in a worker arrives with the text of its traceback.
         except LabError as error:
             return error
         except Exception as error:
@@ -143,7 +148,7 @@ class _Loading(Dataset[Any]):
 
 def _load_ahead(source: Source, items: Iterable[tuple[int, Any]], workers: int) -> Iterator[Any]:
     def own(examples: Any) -> Any:
-        """A view would be sent with all that it is a view of."""
+        # A view would be sent with the whole tensor behind it.
         return examples.clone() if isinstance(examples, Tensor) else examples
 
     loader: DataLoader[Any] = DataLoader(
@@ -151,16 +156,16 @@ def _load_ahead(source: Source, items: Iterable[tuple[int, Any]], workers: int) 
         batch_size=None,
         sampler=[(seed, own(examples)) for seed, examples in items],
         num_workers=workers,
-        generator=torch.Generator(),  # else it draws a number that belongs to the update
+        generator=torch.Generator(),  # by default it would draw one of the update's numbers
         multiprocessing_context="spawn",  # a fork of a process with threads may hang
         prefetch_factor=AHEAD,
     )
-    resource_tracker.ensure_running()  # to start it later would unblock SIGINT again
-    # Ctrl-C is for this process; workers inherit what is blocked.
+    resource_tracker.ensure_running()  # starting it later would unblock SIGINT again
+    # Ctrl-C is for this process alone. Workers inherit the blocked signals.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Got pickle error")  # said below
+            warnings.filterwarnings("ignore", "Got pickle error")  # reported below
             ready = iter(loader)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise LabError(

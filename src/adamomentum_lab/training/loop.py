@@ -1,12 +1,13 @@
-"""What every loop shares: epochs of batches, their records, checkpoints, and going on from them."""
+"""What all training loops share: epochs of batches, records, checkpoints and resuming."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -15,7 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from adamomentum_lab import files
+from adamomentum_lab.contender import has_modes
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import write
 from adamomentum_lab.rules import at_scale
 from adamomentum_lab.schedules import Moment, Schedule
 from adamomentum_lab.selection import EpochRecord, select_epoch
@@ -24,45 +28,67 @@ from adamomentum_lab.training.feed import feed, seed_for, set_seed
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.workload import Workload, check_splits
 
+RESOLUTION = 1e-6
+"""Smaller differences mean nothing, in parts of the score before training."""
+
 
 @dataclass
 class Outcome:
-    """How a run ended, and all that was measured on the way."""
+    """How a run ended, and what was measured."""
 
     status: Literal["done", "diverged", "stopped"]
     epochs: list[EpochRecord] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    """Of each epoch, training alone."""
+    """Training time of each epoch."""
     updates: int = 0
+    resolution: float = 0.0
+    """The smallest difference of test scores that means anything: that of one example where the
+    metric counts examples, else a millionth of the score before training."""
+
+
+def examples_file(folder: Path) -> Path:
+    """The metric on each test example at the epoch that is reported, in the folder of a run."""
+    return folder / "examples.pt"
 
 
 def shown_file(folder: Path, epoch: int) -> Path:
-    """What Workload.show returned after an epoch, in the folder of a run."""
+    """Return the file for what Workload.show returned after an epoch."""
     return folder / f"shown-{epoch}.txt"
 
 
 class Loop(ABC):
-    """One run of a workload under an optimizer.
+    """Trains one workload with one optimizer.
 
-    `on_epoch` hears of each epoch with its record and seconds, `on_update` of each update. Once
-    `stopped` says so, the run ends after the current update, with a checkpoint.
+    Args:
+        workload: the problem.
+        build: makes the optimizer of a network.
+        seed: of the initial weights, the order of examples and all other random numbers.
+        schedule: None takes the workload's schedule.
+        closure: whether a step of the optimizer needs a closure that evaluates the loss.
+        fabric: moves networks and batches to devices; None is one CPU.
+        checkpoints: None saves nothing.
+        checkpoint_seconds: time between two checkpoints.
+        on_epoch: called with the record and the training seconds of each epoch.
+        on_update: called after each update.
+        stopped: asked after each update. If it returns True, the run saves a checkpoint and ends.
     """
 
     losses: ClassVar[tuple[str, ...]] = ("loss",)
-    """What an update returns, by the names that their means over an epoch go by."""
+    """The names of the losses that an update returns. Records hold their means over an epoch."""
     sharded = False
-    """Whether the network is spread over processes, and only runs on all of them at once."""
+    """Whether the network is sharded. It then runs only on all processes together."""
 
     def __init__(
         self,
         workload: Workload,
-        build: Callable[[Iterable[nn.Parameter]], Optimizer],
+        build: Callable[[nn.Module], Optimizer],
         seed: int,
         *,
         schedule: Schedule | None = None,
         fabric: Any = None,
         checkpoints: Checkpoints | None = None,
         checkpoint_seconds: float = 15.0,
+        closure: bool = False,
         on_epoch: Callable[[EpochRecord, float], None] = lambda *_: None,
         on_update: Callable[[Moment], None] = lambda *_: None,
         stopped: Callable[[], bool] = lambda: False,
@@ -71,8 +97,9 @@ class Loop(ABC):
         self.schedule = schedule or workload.schedule
         self.checkpoint_seconds = checkpoint_seconds
         self.on_epoch, self.on_update, self.stopped = on_epoch, on_update, stopped
+        self.closure = closure
         self.fabric: Any = fabric or SingleCpu()
-        set_seed(self.fabric.device, 0)  # data that is drawn is the same for every seed
+        set_seed(self.fabric.device, 0)  # random data is the same for every seed of a run
         self.data, name = workload.splits(), type(workload).__name__
         check_splits(workload, self.data)
         alone = isinstance(self.fabric, SingleCpu)
@@ -83,65 +110,82 @@ class Loop(ABC):
         set_seed(self.fabric.device, seed_for(seed))
         model = workload.model()
         if not isinstance(model, nn.Module):
-            raise LabError(f"model() of {name} returns {model!r}, no network.")
+            raise LabError(f"model() of {name} returns {model!r}; it must return an nn.Module.")
         if next(model.parameters(), None) is None:
-            raise LabError(f"model() of {name} returns a network without parameters to train.")
-        self._optimizers: list[tuple[Optimizer, list[float]]] = []  # with the lr each began with
+            raise LabError(f"model() of {name} returns a network without parameters.")
+        self._optimizers: list[tuple[Optimizer, list[float]]] = []  # each with its initial lrs
         self._set_up(model, build)
         self.outcome = Outcome("stopped")
-        self._epoch = self._update = 0  # epochs finished, updates done in the one after
+        self._epoch = self._update = 0  # finished epochs, and updates of the current one
         self._loss: Any = 0.0
+        self._measured: dict[str, list[Tensor]] = {}  # of the updates of the epoch
         self._clock = 0.0
+        self._training = True
+        self._examples: Tensor | None = None
 
     @abstractmethod
-    def _set_up(self, model: Any, build: Callable[[Iterable[nn.Parameter]], Optimizer]) -> None:
-        """Bring the network to its device, and give it what trains it."""
+    def _set_up(self, model: Any, build: Callable[[nn.Module], Optimizer]) -> None:
+        """Move the network to its device, and build its optimizer."""
 
     @abstractmethod
     def _step(self, batch: Any) -> Tensor:
-        """One update; its losses, in the order of `losses`."""
+        """Do one update, and return its losses in the order of `losses`."""
 
     @abstractmethod
     def _train_mode(self) -> None:
-        """Before the updates of an epoch."""
+        """Prepare the network for the updates of an epoch."""
 
     @abstractmethod
     def _evaluation(self) -> contextlib.AbstractContextManager[Any]:
-        """With the network as it is evaluated."""
+        """Yield the network in the form that is evaluated."""
 
     @abstractmethod
     def _states(self) -> Mapping[str, object]:
-        """What of the networks and optimizers a checkpoint must hold."""
+        """Return the states of networks and optimizers, for a checkpoint."""
 
     @abstractmethod
     def _load_states(self, state: Any) -> None:
-        """The inverse of `_states`."""
+        """Load what `_states` returned."""
+
+    def _set_modes(self, training: bool) -> None:
+        """Switch the optimizers that have modes, as those that average weights have."""
+        for optimizer, _ in self._optimizers:
+            if has_modes(optimizer):
+                optimizer.train() if training else optimizer.eval()  # type: ignore[attr-defined]
+        self._training = training
 
     def _wrap_optimizer(self, optimizer: Optimizer) -> Any:
-        """As it is to be called."""
-        rates = [float(group["lr"]) for group in optimizer.param_groups]
+        """Note the initial learning rates, and return the optimizer that steps are taken with."""
+        rates = [float(group.get("lr", math.nan)) for group in optimizer.param_groups]
         self._optimizers.append((optimizer, rates))
         return self.fabric.setup_optimizers(optimizer)
 
     def run(self, epochs: int | None = None) -> Outcome:
-        """Train up to so many epochs, from the last checkpoint if there is one."""
+        """Train up to this number of epochs, from the last checkpoint if there is one."""
         self._restore()
         self._saved_at = time.monotonic()
         last = min(self.epochs, epochs or self.epochs)
         going = self.outcome.status != "diverged"
-        if going:  # whatever an earlier call with fewer epochs has said
+        if going:  # an earlier call with fewer epochs may have set another status
             self.outcome.status = "stopped"
         before = (self._epoch, self._update)
+        if before == (0, 0):
+            self.outcome.resolution = RESOLUTION * abs(self._score_before_training())
         while going and self._epoch < last:
             going = self._train()
         if going:
             self.outcome.status = "done"
         if (self._epoch, self._update) != before:
             self._save()
+            self._write_examples()
         return self.outcome
 
+    def _score_before_training(self) -> float:
+        """On a batch of test; 0 where that is not known."""
+        return 0.0
+
     def _train(self) -> bool:
-        """One epoch, or what is left of it; whether the run goes on."""
+        """Train the rest of the current epoch. Return False if the run must stop."""
         workload, fabric = self.workload, self.fabric
         alone = fabric.world_size == 1
         if self._update == 0:
@@ -156,9 +200,10 @@ class Loop(ABC):
             device=fabric.device,
         )
         here = fabric.device.type == "cpu"
-        patience = 1 if here else 50  # asking a GPU makes it wait
+        patience = 1 if here else 50  # reading the loss makes a GPU wait
         scores = [record.get(workload.selection, {}) for record in self.outcome.epochs]
         history = tuple(of_epoch.get(workload.metric, math.nan) for of_epoch in scores)
+        self._set_modes(training=True)
         self._train_mode()
         while True:
             started = time.perf_counter()
@@ -167,7 +212,7 @@ class Loop(ABC):
                 break
             now = Moment(
                 self._epoch * self.per_epoch + self._update,
-                # Where batches are cut at random, there may be more of them than were foreseen.
+                # Sequences of random length may give more batches than `len(source)`.
                 self._epoch + min(self._update / self.per_epoch, 1 - 1e-9),
                 self.epochs,
                 history,
@@ -176,13 +221,17 @@ class Loop(ABC):
             factor = workload.lr_factor(batch)
             for optimizer, bases in self._optimizers:
                 for group, base in zip(optimizer.param_groups, bases, strict=True):
-                    group["lr"] = self.schedule.lr(base, now) * factor
+                    if "lr" in group:
+                        group["lr"] = self.schedule.lr(base, now) * factor
+            workload.measured = {}
             loss = self._step(batch)
             self._loss = self._loss + loss
+            for name, value in workload.measured.items():
+                self._measured.setdefault(name, []).append(value.detach().reshape(-1))
             self._update += 1
             self._clock += time.perf_counter() - started
             self.on_update(now)
-            # Several processes must agree, and do at the end of an epoch.
+            # Several processes must agree, so they check at the end of an epoch.
             if alone and self._update % patience == 0 and not math.isfinite(float(loss.sum())):
                 self.outcome.status = "diverged"
                 return False
@@ -196,6 +245,9 @@ class Loop(ABC):
         if not all(map(math.isfinite, means.values())):
             self.outcome.status = "diverged"
             return False
+        for name, values in self._measured.items():
+            unit = 100.0 if values[0].dtype == torch.bool else 1.0
+            means[name] = unit * float(fabric.all_reduce(torch.cat(values).double().mean()))
         self._finish_epoch(means)
         late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
         stop = self.stopped()
@@ -206,14 +258,38 @@ class Loop(ABC):
         return not stop
 
     def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
-        """A step of an optimizer. Gradients that are no numbers stay so: the loss will tell."""
-        optimizer.zero_grad()
-        loss = loss_of()
-        self.fabric.backward(loss)
-        if (norm := self.workload.clip) is not None:
-            self.fabric.clip_gradients(network, optimizer, max_norm=norm, error_if_nonfinite=False)
-        optimizer.step()
-        return loss.detach()
+        """Take one optimizer step. NaN gradients are not caught: the next loss shows them."""
+
+        def evaluate() -> Tensor:
+            optimizer.zero_grad()
+            loss = loss_of()
+            self.fabric.backward(loss)
+            if (norm := self.workload.clip) is not None:
+                self.fabric.clip_gradients(
+                    network, optimizer, max_norm=norm, error_if_nonfinite=False
+                )
+            return loss
+
+        if not self.closure:
+            loss = evaluate()
+            optimizer.step()
+            return loss.detach()
+        before, after = self.workload.state, []
+        seed = torch.default_generator.initial_seed()  # of this update
+
+        def evaluate_again() -> Tensor:
+            """The loss of the same batch, with the same random numbers and the same state."""
+            self.workload.state = before
+            set_seed(self.fabric.device, seed)
+            loss = evaluate()
+            after.append((loss.detach(), self.workload.state))
+            return loss
+
+        optimizer.step(evaluate_again)
+        if not after:
+            raise LabError(f"{type(optimizer).__name__} did not evaluate the loss in its step.")
+        loss, self.workload.state = after[0]  # at the weights before the step, as without closure
+        return loss
 
     def _finish_epoch(self, losses: dict[str, float]) -> None:
         record: EpochRecord = {"epoch": self._epoch + 1, "train": losses}
@@ -221,12 +297,15 @@ class Loop(ABC):
         def is_best() -> bool:
             return select_epoch([*self.outcome.epochs, record], self.workload) is record
 
+        # Until the next update the weights are those that are evaluated, in a checkpoint too.
+        self._set_modes(training=False)
         with torch.no_grad(), self._evaluation() as model:
             if self.data.validation is not None:
                 record["validation"] = self._evaluate(model, self.data.validation)
-            # Under `fair`, test is read only where validation would have chosen.
+            # If validation selects the epoch, test is read only at the best epoch so far.
             if self.workload.selection != "validation" or is_best():
                 record["test"] = self._evaluate(model, self.data.test)
+                self._note_examples(record["test"], is_best())
             self._look(model, record)
             if is_best():
                 self._show(model, record["epoch"])
@@ -234,15 +313,32 @@ class Loop(ABC):
         self.outcome.seconds.append(self._clock)
         self.outcome.updates += self._update
         self._epoch, self._update, self._loss, self._clock = self._epoch + 1, 0, 0.0, 0.0
+        self._measured = {}
         self.on_epoch(record, self.outcome.seconds[-1])
 
     def _look(self, model: Any, record: EpochRecord) -> None:
-        """What else there is to see after an epoch; may add to its record."""
+        """Hook after the evaluations of an epoch. It may add to the record."""
         del model, record
+
+    def _note_examples(self, scores: dict[str, float], is_best: bool) -> None:
+        """Keep the score of each test example, and what the smallest difference is."""
+        examples = self.workload.by_example
+        if is_best:
+            self._examples = examples
+        if examples is not None and (unit := _counted(examples)):
+            self.outcome.resolution = unit / len(examples)
+        elif not self.outcome.resolution and math.isfinite(score := scores[self.workload.metric]):
+            self.outcome.resolution = RESOLUTION * abs(score)
+
+    def _write_examples(self) -> None:
+        if self._examples is not None and (folder := self._folder) is not None:
+            buffer = io.BytesIO()
+            torch.save(self._examples.float(), buffer)
+            files.write(examples_file(folder), buffer.getvalue())
 
     @property
     def _folder(self) -> Path | None:
-        """Of the run, where this process may write to it."""
+        """The folder of the run; None if this process does not write to it."""
         if self.checkpoints is None or not self.fabric.is_global_zero:
             return None
         return self.checkpoints.last.parent
@@ -252,7 +348,7 @@ class Loop(ABC):
         if folder is None or self.sharded:
             return
         if words := self.workload.show(model, self.data, folder):
-            shown_file(folder, epoch).write_text(words, encoding="utf-8")
+            write(shown_file(folder, epoch), words)
 
     def _evaluate(self, model: Any, split: Any) -> dict[str, float]:
         scores = self.workload.evaluate(model, split)
@@ -270,9 +366,12 @@ class Loop(ABC):
             "precision": {} if self._precision is None else self._precision.state_dict(),
             "epoch": self._epoch,
             "update": self._update,
+            "training": self._training,
             "loss": torch.as_tensor(self._loss),
+            "measured": {name: torch.cat(values) for name, values in self._measured.items()},
             "carried": self.workload.state,
             "clock": self._clock,
+            "examples": self._examples,
             **asdict(self.outcome),
         }
         if self.fabric.is_global_zero:
@@ -280,14 +379,61 @@ class Loop(ABC):
         self.fabric.barrier()
         self._saved_at = time.monotonic()
 
+    def _fits(self, state: dict[str, Any]) -> bool:
+        """Return whether a checkpoint is of a run like this one."""
+        kinds: dict[str, type | tuple[type, ...]] = {
+            "epoch": int, "update": int, "clock": (int, float), "loss": Tensor,
+            "status": str, "epochs": list, "seconds": list, "updates": int,
+        }  # fmt: skip
+        plain = all(isinstance(state.get(key), kind) for key, kind in kinds.items())
+        return plain and (self.sharded or _is_like(state, self._states()))
+
     def _restore(self) -> None:
-        state = self.checkpoints.load() if self.checkpoints is not None else None
+        state = self.checkpoints.load(self._fits) if self.checkpoints is not None else None
         if state is None:
             return
-        self._load_states(state)
+        self._set_modes(state.get("training", True))  # before there is anything to change
+        try:
+            self._load_states(state)
+        except (RuntimeError, KeyError, TypeError, ValueError) as error:
+            raise LabError(
+                f"the checkpoints in {self._folder} do not fit this run ({error}); remove them to "
+                "begin it again."
+            ) from error
         if self._precision is not None:
             self._precision.load_state_dict(state["precision"])
         self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
         self._loss = self.fabric.to_device(state["loss"])
+        measured = self.fabric.to_device(state.get("measured", {}))
+        self._measured = {name: [values] for name, values in measured.items()}
         self.workload.state = self.fabric.to_device(state.get("carried"))
-        self.outcome = Outcome(**{field.name: state[field.name] for field in fields(Outcome)})
+        self._examples = state.get("examples")
+        kept = {field.name: state[field.name] for field in fields(Outcome) if field.name in state}
+        self.outcome = Outcome(**kept)
+
+
+def _counted(examples: Tensor) -> float:
+    """What one example adds where some are right and some wrong: 1, or 100 in per cent; otherwise
+    0, also where all are alike: a loss may be 0 everywhere."""
+    values = set(examples.tolist())
+    return next((unit for unit in (1.0, 100.0) if values == {0.0, unit}), 0.0)
+
+
+_VARYING = ("state", "past", "start", "average")
+"""Parts of a checkpoint that an older one of the same run may not have."""
+
+
+def _is_like(found: Any, own: Any) -> bool:
+    """Return whether a part of a checkpoint has the names, lengths and shapes of our own."""
+    if isinstance(own, Mapping):
+        names = [name for name in own if name not in _VARYING]
+        return isinstance(found, Mapping) and all(
+            name in found and _is_like(found[name], own[name]) for name in names
+        )
+    if isinstance(own, (list, tuple)):
+        return (
+            isinstance(found, (list, tuple))
+            and len(found) == len(own)
+            and all(map(_is_like, found, own))
+        )
+    return not isinstance(own, Tensor) or (isinstance(found, Tensor) and found.shape == own.shape)

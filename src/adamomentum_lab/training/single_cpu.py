@@ -1,5 +1,7 @@
-"""One CPU in the terms of Lightning Fabric: the part of Fabric that the loops use, without its
-import, which takes longer than many runs."""
+"""A stand-in for Lightning Fabric on one CPU.
+
+It has the part of Fabric that the loops use. Importing Fabric takes longer than many runs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ T = TypeVar("T")
 
 
 class SingleCpu:
-    """The CPU, float32, one process. Nothing is wrapped and nothing is moved."""
+    """One process on the CPU in float32. Nothing is wrapped or moved."""
 
     device = torch.device("cpu")
     world_size = 1
@@ -21,7 +23,7 @@ class SingleCpu:
     is_global_zero = True
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Gradients of a loss."""
+        """Compute the gradients of a loss."""
         torch.autograd.backward(loss)
 
     def clip_gradients(
@@ -34,10 +36,10 @@ class SingleCpu:
         )
 
     def to_device(self, value: T) -> T:
-        """What is here already."""
+        """Return the value: it is on this device already."""
         return value
 
     setup_module = setup_optimizers = all_reduce = broadcast = to_device
 
     def barrier(self) -> None:
-        """Nobody is waited for."""
+        """Return at once: there is no other process."""

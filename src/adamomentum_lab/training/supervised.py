@@ -1,24 +1,35 @@
-"""The loop of one network and one optimizer. It knows no workload by name."""
+"""The training loop of one network with one optimizer."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+import math
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.checkpoint import state_dict
 from torch.distributed.tensor import DTensor
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
 
+from adamomentum_lab.contender import has_modes
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.rules import at_scale
+from adamomentum_lab.source import to_device
+from adamomentum_lab.training.feed import feed, in_order, set_seed
 from adamomentum_lab.training.loop import Loop
+from adamomentum_lab.workload import Workload
+
+BATCHES = 50
+"""For the statistics of batch norm, at most."""
 
 
 class _State(TypedDict):
-    """What the loop adds to a checkpoint."""
+    """The loop's part of a checkpoint."""
 
     model: StateDict
     optimizer: StateDict
@@ -27,18 +38,30 @@ class _State(TypedDict):
 
 
 class Supervised(Loop):
-    """One run: a loss that one network minimises."""
+    """Trains one network to minimise the workload's loss."""
 
-    def _set_up(self, model: Any, build: Callable[[Iterable[nn.Parameter]], Optimizer]) -> None:
+    def _set_up(self, model: Any, build: Callable[[nn.Module], Optimizer]) -> None:
         self.model: Any = self.fabric.setup_module(model)
-        # Asked now: after a forward pass FSDP leaves the outermost parameters gathered.
+        # Checked before the first forward pass, which leaves FSDP's outermost parameters gathered.
         self.sharded = any(isinstance(param, DTensor) for param in self.model.parameters())
-        if self.sharded and self.workload.averaged > 1:
+        self._last = at_scale(self.workload.averaged, self.workload.scale)
+        if self.sharded and self._last > 1:
             name = type(self.workload).__name__
-            raise LabError(f"{name} averages weights, which fsdp cannot yet.")
-        self.optimizer = build(self.model.parameters())
+            raise LabError(f"{name} averages weights, which fsdp does not support yet.")
+        self.optimizer = build(model)
         self._optimizer = self._wrap_optimizer(self.optimizer)
-        self._past: list[list[Tensor]] = []  # weights after the last epochs, where averaged
+        self._past: list[list[Tensor]] = []  # weights after the last epochs, to be averaged
+
+    def _score_before_training(self) -> float:
+        if type(self.workload).evaluate is not Workload.evaluate:
+            return 0.0
+        self.model.eval()
+        with torch.no_grad():
+            batch = next(in_order(self.workload.source(self.data.test, training=False)))
+            scores = self.workload.scores(self.model, to_device(batch, self.fabric.device))
+        score = scores.get(self.workload.metric)
+        found = 0.0 if score is None else float(score.double().mean())
+        return found if math.isfinite(found) else 0.0
 
     def _train_mode(self) -> None:
         self.model.train()
@@ -49,15 +72,16 @@ class Supervised(Loop):
 
     @contextlib.contextmanager
     def _evaluation(self) -> Iterator[Any]:
-        """With the mean of the weights after the last epochs in place of the weights."""
+        """Yield the model in eval mode, with the mean of its last weights if `averaged` > 1."""
+        if has_modes(self.optimizer):
+            self._refresh_statistics()
         self.model.eval()
-        last = self.workload.averaged
-        if last == 1:
+        if self._last == 1:
             yield self.model
             return
         params = [param.data for param in self.model.parameters()]
         now = [param.clone() for param in params]
-        self._past = [*self._past, now][-last:]
+        self._past = [*self._past, now][-self._last :]
         torch._foreach_zero_(params)
         for past in self._past:
             torch._foreach_add_(params, past, alpha=1 / len(self._past))
@@ -66,8 +90,30 @@ class Supervised(Loop):
         finally:
             torch._foreach_copy_(params, now)
 
+    def _refresh_statistics(self) -> None:
+        """Batch norm's statistics of the weights that are evaluated, which are not those that are
+        trained: over some batches of training data."""
+        norms = [part for part in self.model.modules() if isinstance(part, BatchNorm)]
+        norms = [norm for norm in norms if norm.track_running_stats]
+        if not norms:
+            return
+        momenta = [norm.momentum for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # the mean over all batches
+        fabric, state = self.fabric, self.workload.state
+        seed = torch.default_generator.initial_seed()  # of the evaluation
+        parts = {"rank": fabric.global_rank, "world": fabric.world_size, "device": fabric.device}
+        self.model.train()
+        for batch in itertools.islice(feed(self.source, self.seed, self._epoch, **parts), BATCHES):
+            self.workload.loss(self.model, fabric.to_device(batch))
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        self.workload.state = state
+        set_seed(fabric.device, seed)
+
     def _states(self) -> _State:
-        """Of the whole model, gathered where it is spread over processes."""
+        """Return the states of the whole model, gathered if it is sharded."""
         if self.sharded:
             options = state_dict.StateDictOptions(full_state_dict=True, cpu_offload=True)
             parts = (self.model.module, self.optimizer)
@@ -88,7 +134,7 @@ class Supervised(Loop):
             self.optimizer.load_state_dict(state["optimizer"])
             return
         if not state["sharded"]:
-            raise LabError("this run was begun without fsdp, and can only be continued without.")
+            raise LabError("this run was started without fsdp; resume it without fsdp.")
         state_dict.set_state_dict(
             self.model.module,
             self.optimizer,

@@ -68,19 +68,21 @@ def _ranks(races: Sequence[Result]) -> str:
 def _against(races: Sequence[Result], other: str) -> str:
     """Count the significant differences from another optimizer."""
     verdicts = {
-        f"`{race.race.workload}`": c.verdict
+        f"`{race.race.workload}`": found.kind
         for race in races
-        for c in rules.beside_ours(race)
-        if c.other == other
+        for found in rules.beside_ours(race)
+        if found.b == other
     }
     if not verdicts:
         return ""
-    better = [name for name, verdict in verdicts.items() if verdict == "worse"]
-    worse = [name for name, verdict in verdicts.items() if verdict == "better"]
+    better = [name for name, kind in verdicts.items() if kind == "better"]
+    worse = [name for name, kind in verdicts.items() if kind == "worse"]
+    text = f"**Compared with {other}** ({count_noun(len(verdicts), 'race')}), AdaMomentum is "
+    if not better and not worse:
+        return f"{text}undecided on all."
     return (
-        f"**Compared with {other}** ({count_noun(len(verdicts), 'race')}), AdaMomentum is "
-        f"significantly better on {join_words(better) or 'none'}; significantly worse on "
-        f"{join_words(worse) or 'none'}."
+        f"{text}better on {join_words(better) or 'none'}, worse on {join_words(worse) or 'none'} "
+        "and undecided on the rest."
     )
 
 

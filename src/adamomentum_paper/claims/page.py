@@ -16,7 +16,8 @@ from typing import Any
 
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.report.page import load
-from adamomentum_lab.report.sentences import of_comparison, of_result
+from adamomentum_lab.report.sentences import of_result
+from adamomentum_lab.report.verdicts import sentence
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.findings import findings
@@ -65,10 +66,9 @@ MEANING: dict[Verdict, str] = {
     "supported": "The measurements agree with the claim in every case that it names.",
     "partly supported": "They agree in some cases, or under a condition. The other cases are "
     "undecided or not raced; if the row covers several workloads, some may contradict the claim.",
-    "contradicted": "The opposite difference is significant, or a statement of the theory does not "
-    "hold.",
-    "undecided": "No significant difference. This does not show that there is none: see the "
-    "interval and the smallest detectable difference.",
+    "contradicted": "The opposite is the case, or a statement of the theory does not hold.",
+    "undecided": "Chance, or a setting that was not tried, could still explain the difference. "
+    "This does not show that there is none.",
     "not tested": "No record tests the claim.",
 }
 
@@ -93,25 +93,22 @@ test score of the epoch chosen on validation ([how](guide/racing.md)).
 | --- | --- |
 """
 _RULES = f"""
-- **Significant**: a paired t-test over the seeds has p of at most 0.05 after Holm's correction. The
-  correction covers all optimizers of the race, all changes of the paper that a race isolates, or
-  the three comparisons of the learning-rate question. It does not cover the whole page, so some
-  rows may be false positives. With three seeds only differences of several standard deviations are
-  significant.
-- **Intervals** are 95 % confidence intervals without correction, so an interval may exclude 0
-  although the difference is not significant. Intervals of differences are the other optimizer minus
-  AdaMomentum.
-- **Detectable**: the true difference that the test would find in four of five races.
+- **Better and worse**: the interval of the difference excludes 0. It covers the seeds, corrected
+  for the number of comparisons, and the placing of the learning rate: what a better one could
+  still give ([how](guide/verdicts.md)). The correction does not cover the whole page.
+- **Old races**: races whose command has no `--search bracket` tried few, coarse learning rates and
+  did not run the settings beside the tuned ones. A better learning rate could close almost any gap
+  in them, so they decide little.
+- **Differences** are AdaMomentum minus the other optimizer. In brackets stands the interval; of an
+  undecided pair, that of the seeds alone.
 - **As good as**: the interval excludes a lead of more than {rules.MARGIN:g} points for the other
   optimizer. The margin is our choice.
 - **Epochs to the target** are counted on validation. Runs that never reach the target count as one
-  epoch longer than they ran.
+  epoch longer than they ran. They are compared by a paired t-test with Holm's correction.
 - **The default works** if it comes within 2 % of AdaMomentum's best trial on validation. **More
   learning rates are good** if they span a decade more than the median of the others. Both use one
   seed and have no interval.
 - **Flatter** solutions are judged by one interval per measure, without correction.
-- If an optimizer ended at the largest or smallest lr tried, as SGDM often did, a better lr may be
-  outside the grid. The list of records names these cases.
 """
 
 
@@ -328,15 +325,13 @@ def _lr_question(races: Sequence[Result]) -> str:
         )
         text += f"**{race.race.workload}**, {how(race)} ({link(race)}). {answer}\n\n"
         sentences += [  # other differences between the two
-            one.caveat
-            for one in race.effects
-            if one.comparison.base == "adam-translated" and one.caveat
+            one.caveat for one in race.effects if one.verdict.b == "adam-translated" and one.caveat
         ]
         sentences += [
             f"Adam with decoupled weight decay (adamw) reaches {estimate(row.score)}: "
-            + of_comparison(c, f"test {race.workload.metric}")
-            for c in rules.beside_ours(race)
-            if c.other == "adamw" and (row := race.row("adamw"))
+            + sentence(found, f"test {race.workload.metric}")
+            for found in rules.beside_ours(race)
+            if found.b == "adamw" and (row := race.row("adamw"))
         ]
         text += "".join(f"- {said}\n" for said in (*sentences, f"lr: {rates}.")) + "\n"
     return text.rstrip("\n") + "\n"

@@ -8,16 +8,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from adamomentum_lab.race.judge import epochs_to_target, score_pair
+from adamomentum_lab.race import verdict as race_verdict
+from adamomentum_lab.race.judge import epochs_to_target
+from adamomentum_lab.race.referee import Pair
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.sensitivity import WITHIN, Sensitivity
-from adamomentum_lab.report.sentences import of_comparison
+from adamomentum_lab.report.verdicts import difference, sentence
 from adamomentum_lab.selection import reported_epoch
-from adamomentum_lab.stats.comparisons import LEVEL, Comparison, compare, compare_pairs, holm
+from adamomentum_lab.stats.comparisons import LEVEL, Comparison, compare, holm
 from adamomentum_lab.stats.distributions import two_sided_p
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
-from adamomentum_paper.claims.wording import estimate, gap, interval, lead, reason, undetected
+from adamomentum_paper.claims.wording import (
+    because,
+    beside,
+    estimate,
+    gap,
+    lead,
+    reason,
+    undetected,
+)
 
 Verdict = Literal["supported", "partly supported", "contradicted", "undecided", "not tested"]
 
@@ -44,34 +54,53 @@ def better_than(race: Result, names: Sequence[str]) -> Judged:
     ours = race.row(OURS)
     if ours is None:
         return Judged("not tested", "AdaMomentum was not raced.")
-    found = [c for c in beside_ours(race) if c.other in names]
-    score = f"{OURS} {estimate(ours.score)} test {race.workload.metric}."
-    verdict, words = _beside(found, names)
-    return Judged(verdict, f"{score} {words}")
+    found = [one for one in beside_ours(race) if one.b in names]
+    kinds = {
+        kind: [one for one in found if one.kind == kind]
+        for kind in ("better", "worse", "equivalent", "undecided", "not comparable")
+    }
+    missing = [name for name in names if name not in {one.b for one in found}]
+    outcomes = {
+        "Better than ": join_words([beside(one) for one in kinds["better"]]),
+        "Worse than ": join_words([beside(one) for one in kinds["worse"]]),
+        "Equivalent to ": join_words([beside(one) for one in kinds["equivalent"]]),
+        "Undecided: ": "; ".join(because(one) for one in kinds["undecided"]),
+        "Not comparable: ": join_words([one.b for one in kinds["not comparable"]]),
+        "Not raced: ": join_words(missing),
+    }
+    words = " ".join(f"{what}{who.rstrip('.')}." for what, who in outcomes.items() if who)
+    verdict: Verdict = "undecided" if found else "not tested"
+    if kinds["worse"]:
+        verdict = "contradicted"
+    elif kinds["better"]:
+        all_of_them = len(kinds["better"]) == len(names)
+        verdict = "supported" if all_of_them else "partly supported"
+    return Judged(verdict, f"{OURS} {estimate(ours.score)} test {race.workload.metric}. {words}")
 
 
 def as_good_as(race: Result, name: str, margin: float = MARGIN) -> Judged:
     """Judge whether AdaMomentum is at most `margin` points worse than another optimizer.
 
-    The 95 % interval of the difference decides.
+    The interval of the difference decides. It covers seeds and the placing of the learning rate.
     """
     ours, other = race.row(OURS), race.row(name)
     if ours is None or other is None:
         return Judged("not tested", f"{OURS if ours is None else name} was not raced.")
-    c = next(c for c in beside_ours(race) if c.other == name)
+    found = next(one for one in beside_ours(race) if one.b == name)
     scores = f"{OURS} {estimate(ours.score)}, {name} {estimate(other.score)} test "
-    scores += f"{race.workload.metric}. "
-    mean, half = c.difference.mean, c.difference.half
-    if c.verdict == "not comparable" or mean is None or half is None:
-        return Judged("undecided", f"{scores}They cannot be compared: {reason(c)}.")
-    sign = 1 if race.workload.larger_is_better else -1
-    lag = sign * mean + half  # largest possible lead of the other
-    words = f"{scores}{name} minus {OURS}: {interval(mean, half)}"
-    if lag <= margin:
-        return Judged("supported", f"{words}. A lead of {margin:g} for {name} is excluded.")
-    if c.verdict == "better":
-        return Judged("contradicted", f"{words}.")
-    return Judged("undecided", f"{words}. A lead of {margin:g} for {name} is not excluded.")
+    scores += f"{race.workload.metric}."
+    if found.kind == "not comparable":
+        return Judged("undecided", f"{scores} They cannot be compared: some runs failed.")
+    low, high = found.interval
+    worst = low if race.workload.larger_is_better else high  # of AdaMomentum minus the other
+    lag = abs(worst) if worst is not None and found.kind != "better" else None
+    if found.kind == "better" or (lag is not None and lag <= margin):
+        words = f"{OURS} minus {name}: {difference(found)}. A lead of {margin:g} for {name} is "
+        return Judged("supported", f"{scores} {words}excluded.")
+    if found.kind == "worse":
+        return Judged("contradicted", f"{scores} {OURS} minus {name}: {difference(found)}.")
+    open_lead = f"A lead of {margin:g} for {name} is not excluded."
+    return Judged("undecided", f"{scores} {because(found)}. {open_lead}")
 
 
 def least_varied(race: Result, names: Sequence[str]) -> Judged:
@@ -208,10 +237,10 @@ def effect(race: Result, before: str, after: str) -> Judged:
     """Judge whether a change of the paper helps, from contenders without and with it."""
     verdicts: dict[str, Verdict] = {"better": "supported", "worse": "contradicted"}
     for one in race.effects:
-        c = one.comparison
-        if (c.base, c.other) == (before, after):
-            words = f"{of_comparison(c, f'test {race.workload.metric}')} {one.caveat}".strip()
-            return Judged(verdicts.get(c.verdict, "undecided"), words)
+        found = one.verdict
+        if (found.b, found.a) == (before, after):
+            words = f"{sentence(found, f'test {race.workload.metric}')} {one.caveat}".strip()
+            return Judged(verdicts.get(found.kind, "undecided"), words)
     return Judged("not tested", f"{before} was not raced together with {after}.")
 
 
@@ -265,10 +294,9 @@ def lr_effect(race: Result) -> tuple[str, list[str]] | None:
     rows = {row.optimizer: row for row in race.rows}
     if not rows.keys() >= {"adam", "adam-translated", OURS}:
         return None
-    two = (("adam", OURS), ("adam", "adam-translated"), ("adam-translated", OURS))
-    pairs = [score_pair(rows[a], rows[b]) for a, b in two]
-    found = compare_pairs(pairs, race.workload.larger_is_better)
-    lead, longer, more = (c.verdict for c in found)
+    pairs = (Pair(OURS, "adam"), Pair("adam-translated", "adam"), Pair(OURS, "adam-translated"))
+    found = race.judge(pairs)
+    lead, longer, more = (one.kind for one in found)
     tuned = bool(race.race.trials)
     if lead == "worse" or (tuned and more == "worse"):
         answer = "There is no lead: Adam is better."
@@ -282,7 +310,7 @@ def lr_effect(race: Result) -> tuple[str, list[str]] | None:
         answer = "No: AdaMomentum is also better than Adam at the translated lr."
     elif more == "worse":
         answer = "Yes: Adam at the translated lr is even better than AdaMomentum."
-    elif longer == "better" and more == "no difference detected":
+    elif longer == "better" and more in ("undecided", "equivalent"):
         answer = (
             "Probably yes: the translated lr makes Adam better too, and then it does not differ "
             "significantly from AdaMomentum."
@@ -290,7 +318,8 @@ def lr_effect(race: Result) -> tuple[str, list[str]] | None:
     else:
         answer = "Undecided: there is a lead, but the effect of the translated lr is not clear."
     metric = f"test {race.workload.metric}"
-    return answer, [of_comparison(c, metric) for c in found if not (tuned and c is found[1])]
+    told = (found[0], found[2]) if tuned else found
+    return answer, [sentence(one, metric) for one in told]
 
 
 def flatter_than(record: dict[str, Any], name: str) -> Judged:
@@ -351,13 +380,10 @@ def _beside(
     return "undecided", text
 
 
-def beside_ours(race: Result) -> list[Comparison]:
-    """Compare the other optimizers with AdaMomentum, as the ranking does if it is the baseline."""
-    if race.race.baseline == OURS:
-        return [row.comparison for row in race.rows if row.comparison]
-    rows = {row.optimizer: row.values for row in race.rows}
-    mine = rows.pop(OURS)
-    return compare(OURS, mine, rows, race.workload.larger_is_better, race.record.digits)
+def beside_ours(race: Result) -> tuple[race_verdict.Verdict, ...]:
+    """Return the verdict on AdaMomentum beside each of the others that were raced."""
+    others = [name for name in race.race.optimizers if name != OURS]
+    return race.judge([Pair(OURS, name) for name in others])
 
 
 def _epochs_to_target(race: Result, name: str) -> list[float | None]:

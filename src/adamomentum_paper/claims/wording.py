@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from adamomentum_lab.race.verdict import Verdict
+from adamomentum_lab.report.verdicts import difference, explain
 from adamomentum_lab.stats.comparisons import Comparison
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import amount, plus_minus
@@ -26,6 +28,21 @@ def gap(value: Estimate) -> str:
     if value.mean is None or value.half is None:
         return "no interval"
     return interval(value.mean, value.half)
+
+
+def beside(verdict: Verdict) -> str:
+    """Format a decided difference, such as `adam (-0.52 (-0.71 to -0.33))`."""
+    return f"{verdict.b} ({difference(verdict)})"
+
+
+def because(verdict: Verdict) -> str:
+    """Say what an undecided pair measured, and why it is open.
+
+    Such as `yogi (+0.02 (-0.32 to +0.36)): seeds vary too much: about 24 would do`
+    """
+    measured = beside(verdict) if difference(verdict) else verdict.b
+    why = explain(verdict.reasons[0], verdict) if verdict.reasons else ""
+    return f"{measured}: {why[:1].lower()}{why[1:].rstrip('.')}" if why else measured
 
 
 def lead(c: Comparison) -> str:

@@ -20,7 +20,7 @@ app.add_typer(data_app, name="data", epilog="Example: adamomentum data fetch cif
 
 @data_app.callback()
 def data(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Data sets: what is there, whole or damaged, and where the rest is to be had."""
+    """List the data sets, whether they are complete, and where to get them."""
     if context.invoked_subcommand:
         return
     from rich.console import Console
@@ -54,18 +54,20 @@ def data(context: typer.Context, as_json: JsonOption = False) -> None:
         words = f"{dataset.summary}. Terms: {dataset.terms}."
         table.add_row(name, state, f"{words}\n[dim]{escape(detail)}[/dim]")
     out.print(table)
-    out.print(f"\nAll in {root()}; the variable ADAMOMENTUM_DATA changes that.", markup=False)
+    out.print(f"\nThe data folder is {root()}; set ADAMOMENTUM_DATA to use another.", markup=False)
 
 
 @data_app.command(epilog="Example: adamomentum data fetch cifar10")
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="From `adamomentum data`.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A data set from `adamomentum data`.")
+    ],
     source: Annotated[
         str | None,
-        typer.Option("--from", help="A folder, or its address, that has the same files."),
+        typer.Option("--from", help="A folder, or the URL of one, with the same files."),
     ] = None,
 ) -> None:
-    """Download a data set, check it and unpack it. Again continues where it broke off."""
+    """Download, verify and unpack a data set. Run it again to resume."""
     from adamomentum_lab.errors import StoppedError
     from adamomentum_lab.report.progress import Display
     from adamomentum_paper.data import fetch as fetching
@@ -75,7 +77,7 @@ def fetch(
     if source and Path(source).is_dir():
         source = Path(source).resolve().as_uri()
     elif source is not None and not source.startswith(("http://", "https://", "file://")):
-        raise typer.BadParameter(f"{source!r} is no folder and no address (http://, https://)")
+        raise typer.BadParameter(f"{source!r} is neither a folder nor a URL (http://, https://)")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Display() as display:
         shown = _Shown(display)
@@ -83,11 +85,11 @@ def fetch(
             folder = fetching.fetch(dataset, source, shown, display.say)
         except KeyboardInterrupt as error:
             raise StoppedError from error
-    typer.echo(f"{name} is whole: {folder} (terms: {dataset.terms})")
+    typer.echo(f"{name} is complete: {folder} (terms: {dataset.terms})")
 
 
 class _Shown:
-    """Bytes as they come: a bar in MB, or a line for every tenth of a file."""
+    """Shows the progress of downloads: a bar in MB, or a line for every tenth of a file."""
 
     def __init__(self, display: Display) -> None:
         self._display = display

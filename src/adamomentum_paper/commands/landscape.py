@@ -21,24 +21,32 @@ if TYPE_CHECKING:
 def landscape(
     run: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Ids or folders of runs; none lists them."),
+        typer.Argument(metavar="[RUN]...", help="Ids or folders of runs. Without any, list runs."),
     ] = None,
     runs: RunsOption = Path("runs"),
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("landscape"),
     workload: Annotated[
-        Path | None, typer.Option(help="Your file, where the runs are of a problem of your own.")
+        Path | None, typer.Option(help="Your file, if the runs are of your own problem.")
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="Of training, the same for all.")] = 300,
-    grid: Annotated[int, typer.Option(min=3, help="Points a side of a surface; odd.")] = 15,
-    radius: Annotated[float, typer.Option(help="In parts of the length of each filter.")] = 1.0,
+    examples: Annotated[
+        int, typer.Option(min=1, help="Training examples, the same for all runs.")
+    ] = 300,
+    grid: Annotated[
+        int, typer.Option(min=3, help="Points along each side of a surface; odd.")
+    ] = 15,
+    radius: Annotated[
+        float, typer.Option(help="Size of the surface, relative to the norm of each filter.")
+    ] = 1.0,
     directions: Annotated[int, typer.Option(min=1, help="Pairs of random directions.")] = 5,
-    probes: Annotated[int, typer.Option(min=2, help="Of the trace.")] = 10,
-    steps: Annotated[int, typer.Option(min=1, help="Of Lanczos' method, at most.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, help="Of directions and probes.")] = 0,
-    threads: Annotated[int, typer.Option(min=1, help="Of the CPU.")] = 1,
+    probes: Annotated[
+        int, typer.Option(min=2, help="Random vectors to estimate the trace of the Hessian.")
+    ] = 10,
+    steps: Annotated[int, typer.Option(min=1, help="Maximum steps of Lanczos' method.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of directions and probes.")] = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Loss surfaces and curvature about the solutions of runs, compared over their seeds."""
+    """Measure loss surfaces and curvature around solutions, and compare them over seeds."""
     import time
 
     import torch
@@ -49,17 +57,17 @@ def landscape(
     from adamomentum_lab.report.progress import Display
     from adamomentum_paper.landscape import draw, solutions
     from adamomentum_paper.landscape.compare import Sampling
-    from adamomentum_paper.landscape.compare import landscape as measured
+    from adamomentum_paper.landscape.compare import landscape as measure
 
     if not run:
-        _show_runs(solutions.listed(runs), as_json)
+        _show_runs(solutions.list_runs(runs), as_json)
         return
     if grid % 2 == 0:
-        raise typer.BadParameter(f"--grid {grid} is even; odd, a point of it is the solution")
+        raise typer.BadParameter(f"--grid {grid} is even; it must be odd, to contain the solution")
     if not 0 < radius < float("inf"):
         raise typer.BadParameter(f"--radius {radius} is not a positive number")
     found = parse_or_exit(lambda: solutions.find_runs(run, runs))
-    solutions.comparable(found)
+    solutions.check_comparable(found)
     reference = parse_or_exit(lambda: solutions.reference_of(found[0].run, workload))
     spec = found[0].run.spec
     make_folder(out)
@@ -77,7 +85,7 @@ def landscape(
             display.advance(f"{name}: loss {one['loss']:.4g}, {values}")
 
         try:
-            result = measured(found, problem, reference.code, sampling, on_run, display.at)
+            result = measure(found, problem, reference.code, sampling, on_run, display.at)
         except KeyboardInterrupt as error:
             raise StoppedError("interrupted; nothing was written") from error
         except LabError:
@@ -97,7 +105,7 @@ def landscape(
 
 
 def _show_runs(found: list[Found], as_json: bool) -> None:
-    """What there is to draw."""
+    """Print a table of the runs."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -127,4 +135,4 @@ def _show_runs(found: list[Found], as_json: bool) -> None:
         table.add_row(spec.id, of, f"{spec.optimizer}\n[dim]{words}[/dim]", str(spec.seed), state)
     out = Console(highlight=False)
     out.print(table)
-    out.print("\nTo compare some: adamomentum landscape RUN RUN ...", markup=False)
+    out.print("\nTo compare runs: adamomentum landscape RUN RUN ...", markup=False)

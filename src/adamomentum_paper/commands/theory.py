@@ -17,12 +17,14 @@ def theory(
         str, typer.Argument(metavar="NAME", help="curvature, epsilon, escape, ..., or all.")
     ] = "",
     out: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("theory"),
-    paper: Annotated[bool, typer.Option("--paper", help="More trajectories, longer runs.")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Use the paper's sizes, which takes longer.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The claims of the paper's theory, tested: a page each, with a figure and a verdict.
+    """Test a claim of the paper's theory: one page, with a figure and a verdict.
 
-    Without a name, says which there are. Pages that are there already are not computed again.
+    Without a name, list the claims. Existing pages are not computed again.
     """
     import torch
 
@@ -38,7 +40,7 @@ def theory(
             return
         for claim in map(claims.get, claims.names()):
             typer.echo(f"{claim.name:12} {claim.title} ({claim.place})")
-        typer.echo(f"{'all':12} all of them, and an index")
+        typer.echo(f"{'all':12} every claim, and an index")
         return
     chosen = claims.names() if name == "all" else [parse_or_exit(lambda: claims.get(name)).name]
     torch.set_num_threads(1)  # the tensors are small
@@ -58,7 +60,7 @@ def theory(
                 raise StoppedError from error
             reports.append(report)
             index = _pages.write_index(out)
-            seconds = f"{report['machine']['seconds']:.0f} s" if fresh else "was there"
+            seconds = f"{report['machine']['seconds']:.0f} s" if fresh else "not computed again"
             display.advance(f"{claim.name}: {report['verdict']} ({seconds})")
     if as_json:
         typer.echo(dumps({report.pop("claim"): report for report in reports}))

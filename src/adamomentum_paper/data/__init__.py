@@ -1,1 +1,1 @@
-"""Readers of data sets. They know no workload."""
+"""Readers of data sets, independent of the workloads."""

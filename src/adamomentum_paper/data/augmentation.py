@@ -1,7 +1,7 @@
-"""Augmentation of whole batches, on the device they are on.
+"""Augmentation of whole batches, on their device.
 
-Each is two functions: what is drawn for every image, and what is done with it. The first is the
-only randomness, and torch's; the second is tested against one image at a time.
+Each augmentation is two functions. One draws random numbers for every image, with torch. The other
+applies them, without randomness.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from torch.nn import functional
 
 
 def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Bytes to floats, by the mean and standard deviation of each channel in parts of 255."""
+    """Convert bytes to floats. Mean and standard deviation of the channels are for a scale of 1."""
     shift = torch.tensor(mean, device=images.device).view(-1, 1, 1) * 255
     scale = torch.tensor(std, device=images.device).view(-1, 1, 1) * 255
     return (images - shift) / scale
 
 
 def draw_crops(n: int, padding: int, device: torch.device) -> Tensor:
-    """Top and left of each crop in the padded image."""
+    """Draw the top and left of each crop in the padded image."""
     return torch.randint(2 * padding + 1, (n, 2), device=device)
 
 
 def crop_and_flip(images: Tensor, corners: Tensor, flipped: Tensor, padding: int) -> Tensor:
-    """Each image padded with black and cut to its size again, some of them mirrored."""
+    """Pad images with zeros and crop them to their old size. Mirror the `flipped` ones."""
     n, _, height, width = images.shape
     padded = functional.pad(images, (padding,) * 4)
     rows = corners[:, :1] + torch.arange(height, device=images.device)
@@ -38,18 +38,18 @@ def crop_and_flip(images: Tensor, corners: Tensor, flipped: Tensor, padding: int
 
 
 def draw_coins(n: int, probability: float, device: torch.device) -> Tensor:
-    """For each image whether it is concerned."""
+    """Draw for each image whether an augmentation applies."""
     return torch.rand(n, device=device) < probability
 
 
 def draw_centres(n: int, height: int, width: int, device: torch.device) -> Tensor:
-    """A pixel of each image."""
+    """Draw a pixel of each image."""
     both = [torch.randint(size, (n,), device=device) for size in (height, width)]
     return torch.stack(both, 1)
 
 
 def cutout(images: Tensor, centres: Tensor, which: Tensor, size: int) -> Tensor:
-    """A square of zeros about a pixel, cut off at the border (DeVries and Taylor, 2017)."""
+    """Zero a square around a pixel (DeVries and Taylor, 2017)."""
     height, width = images.shape[-2:]
     y = torch.arange(height, device=images.device) - centres[:, :1]
     x = torch.arange(width, device=images.device) - centres[:, 1:]
@@ -66,16 +66,16 @@ def boxes(
     area: tuple[float, float] = (0.08, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> Tensor:
-    """Top, left, height and width of crops: a random part of the area, of a random shape.
+    """Return top, left, height and width of crops with a random area and aspect ratio.
 
-    As Inception's crops, but with sides that are clipped to the image instead of drawn again.
+    As Inception's crops, but sides that are too long are clipped to the image, not drawn again.
 
     Args:
-        chances: four numbers between 0 and 1 for each crop, which decide.
-        height: of the image.
-        width: of the image.
-        area: least and largest part of the image.
-        ratio: least and largest width in parts of the height.
+        chances: four random numbers between 0 and 1 for each crop.
+        height: height of the image.
+        width: width of the image.
+        area: smallest and largest area, as a fraction of the image.
+        ratio: smallest and largest ratio of width to height.
     """
     part, shape, down, right = chances.unbind(1)
     part = (area[0] + (area[1] - area[0]) * part) * height * width
@@ -87,15 +87,15 @@ def boxes(
 
 
 def draw_boxes(n: int, height: int, width: int, device: torch.device) -> Tensor:
-    """A crop of each image."""
+    """Draw a crop of each image."""
     return boxes(torch.rand(n, 4, device=device), height, width)
 
 
 def resized_crop(images: Tensor, boxes: Tensor, flipped: Tensor, size: int) -> Tensor:
-    """Each box of a float image scaled to size x size, bilinearly, some of them mirrored."""
+    """Scale each box of a float image to size x size, bilinearly. Mirror the `flipped` ones."""
     height, width = images.shape[-2:]
     top, left, h, w = boxes.unbind(1)
-    # affine_grid has the image from -1 to 1; a box is a scale and a shift of that.
+    # In affine_grid the image goes from -1 to 1; a box scales and shifts that.
     mirror = torch.where(flipped, -1.0, 1.0)
     theta = torch.zeros(len(images), 2, 3, device=images.device)
     theta[:, 0, 0], theta[:, 0, 2] = mirror * w / width, (2 * left + w) / width - 1

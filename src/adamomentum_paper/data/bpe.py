@@ -1,6 +1,6 @@
-"""Byte-pair encoding: words as pieces that are frequent (Sennrich et al., 2016).
+"""Byte-pair encoding: cut words into frequent pieces (Sennrich et al., 2016).
 
-Two kinds: learnt here from raw text, and applied from a published table of merges.
+There are two kinds: learnt from raw text, and applied from a published table of merges.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Iterable, Sequence
 from adamomentum_lab.errors import LabError
 from adamomentum_paper.data.parallel import SPECIAL, UNKNOWN
 
-# Threads belong to the run, and the library warns at length where it is forked after using some.
+# The lab sets the threads of a run. The library would also warn at length after a fork.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-_END = "</w>"  # of a word, in tables of subword-nmt
+_END = "</w>"  # end of a word in tables of subword-nmt
 _JOINT = "@@"
 
 
 class LearntBPE:
-    """Pieces of bytes, learnt from raw text: any text can be cut and joined without loss.
+    """Byte-level pieces, learnt from raw text. Any text can be cut and joined without loss.
 
     Args:
-        sentences: of all languages together.
-        size: of the vocabulary, with the special tokens.
+        sentences: training text of all languages.
+        size: size of the vocabulary, with the special tokens.
     """
 
     def __init__(self, sentences: Iterable[str], size: int) -> None:
@@ -43,18 +43,18 @@ class LearntBPE:
         self.size = SPECIAL + self._tokenizer.get_vocab_size()
 
     def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The tokens of each sentence."""
+        """Return the tokens of each sentence."""
         encoded = self._tokenizer.encode_batch([_add_space(sentence) for sentence in sentences])
         return [[SPECIAL + i for i in one.ids] for one in encoded]
 
     def sentence(self, numbers: Sequence[int]) -> str:
-        """The text of some tokens; special ones have none."""
+        """Return the text of some tokens. Special tokens are left out."""
         ids = [i - SPECIAL for i in numbers if i >= SPECIAL]
         return str(self._tokenizer.decode(ids)).removeprefix(" ")
 
 
 def _add_space(sentence: str) -> str:
-    """Its first word as any other: pieces begin with the space before them."""
+    """Make the first word like any other: pieces include the space before a word."""
     return f" {sentence}"
 
 
@@ -62,19 +62,19 @@ class Merges:
     """A table of merges in the format of subword-nmt, applied to words.
 
     Args:
-        table: its text: a line `#version: 0.2`, then two pieces a line, the first merge first.
+        table: the text of the table: `#version: 0.2`, then two pieces per line, first merge first.
     """
 
     def __init__(self, table: str) -> None:
         head, *lines = table.splitlines() or [""]
         pairs = [tuple(line.split()) for line in lines if line.strip()]
         if head != "#version: 0.2" or any(len(pair) != 2 for pair in pairs):
-            raise LabError("a table of merges begins with '#version: 0.2', then has pairs.")
+            raise LabError("a table of merges must be '#version: 0.2', then two pieces per line.")
         self._rank = {pair: rank for rank, pair in enumerate(pairs)}
         self._known: dict[str, list[str]] = {}
 
     def pieces(self, sentence: str) -> list[str]:
-        """The pieces of its words, each but the last of a word marked by @@."""
+        """Return the pieces of the words. All but the last of each word end in @@."""
         return [piece for word in sentence.split() for piece in self._word(word)]
 
     def _word(self, word: str) -> list[str]:
@@ -85,7 +85,7 @@ class Merges:
         return self._known[word]
 
     def _merge(self, pieces: list[str]) -> list[str]:
-        """All of the pair that was learnt first, again and again."""
+        """Merge all occurrences of the pair that was learnt first, until no pair is left."""
         while True:
             pairs = [pair for pair in itertools.pairwise(pieces) if pair in self._rank]
             if not pairs:
@@ -100,17 +100,17 @@ class Merges:
             pieces = merged
 
 
-def joined(pieces: str) -> str:
-    """Pieces between spaces to words; words stay as they are."""
+def join_pieces(pieces: str) -> str:
+    """Join pieces, separated by spaces, to words. Words stay as they are."""
     return f"{pieces} ".replace(f"{_JOINT} ", "").removesuffix(" ")
 
 
 class PublishedBPE:
-    """Pieces by a table of merges, numbered by how often they are in a text.
+    """Pieces by a table of merges, numbered by their frequency in a text.
 
     Args:
         merges: the table.
-        sentences: of the training side of all languages; other pieces are unknown.
+        sentences: training text of all languages. Pieces that are not in it are unknown.
     """
 
     def __init__(self, merges: Merges, sentences: Iterable[str]) -> None:
@@ -123,13 +123,13 @@ class PublishedBPE:
         self.size = SPECIAL + len(self._pieces)
 
     def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The tokens of each sentence."""
+        """Return the tokens of each sentence."""
         return [
             [self._numbers.get(piece, UNKNOWN) for piece in self._merges.pieces(sentence)]
             for sentence in sentences
         ]
 
     def sentence(self, numbers: Sequence[int]) -> str:
-        """The text of some tokens; an unknown one is shown as <unk>."""
+        """Return the text of some tokens. Unknown ones become <unk>."""
         known = [self._pieces[i - SPECIAL] if i >= SPECIAL else "<unk>" for i in numbers]
-        return joined(" ".join(known))
+        return join_pieces(" ".join(known))

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.files import read_checked, root
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
 TRAIN = tuple(f"data_batch_{i}" for i in range(1, 6))
 TEST = ("test_batch",)
-# Of the files inside the official archives.
+# Digests of the files inside the official archives.
 BINARY_MD5 = {
     "data_batch_1": "5dd7e06a14cb22eb9f671a540d1b7c25",
     "data_batch_2": "5ea93a67294ea407fff1d09f752e9692",
@@ -50,34 +50,34 @@ DATASET = DataSet(
         ),
     ),
 )
-# Over all 60,000 images, in parts of 255: the authors normalise by train and test together.
+# Of all 60,000 images, for a scale of 1: the authors normalise by train and test together.
 MEAN, STD = (0.4919, 0.4827, 0.4472), (0.2470, 0.2434, 0.2616)
 
 
 def cifar10(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
-    """Images as bytes (n, 3, 32, 32) and their labels, in the official order.
+    """Return images as bytes (n, 3, 32, 32) and their labels, in the official order.
 
-    Reads the binary layout (cifar-10-batches-bin) or, where that is not there, the Python one
-    (cifar-10-batches-py), each checked by its published md5.
+    Reads the binary layout (cifar-10-batches-bin), or else the Python one (cifar-10-batches-py).
+    Files are checked by their published md5.
     """
     names = TRAIN if train else TEST
     place = DATASET.place(folder or root())
     source = DATASET.source()
     if place.name == "cifar-10-batches-py":
-        parts = [_python(checked(place / n, PYTHON_MD5[n], source), n) for n in names]
+        parts = [_python(read_checked(place / n, PYTHON_MD5[n], source), n) for n in names]
     else:
-        parts = [_binary(checked(place / f"{n}.bin", BINARY_MD5[n], source)) for n in names]
+        parts = [_binary(read_checked(place / f"{n}.bin", BINARY_MD5[n], source)) for n in names]
     images, labels = (torch.from_numpy(np.concatenate(some)) for some in zip(*parts, strict=True))
     return images, labels
 
 
 def _binary(content: bytes) -> tuple[Any, Any]:
-    """Records of a label and 3,072 bytes, red first."""
+    """Parse records of a label and 3,072 bytes, red first."""
     records = np.frombuffer(content, np.uint8).reshape(-1, 3073)
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(np.int64)
 
 
-# All that a pickled array asks for; the first by the name it had when CIFAR-10 was published.
+# All names that a pickled array needs; the first is as of when CIFAR-10 was published.
 _ARRAYS = {
     "numpy.core.multiarray._reconstruct": np.empty(0).__reduce__()[0],
     "numpy.ndarray": np.ndarray,
@@ -86,14 +86,14 @@ _ARRAYS = {
 
 
 class _Arrays(pickle.Unpickler):
-    """Builds NumPy arrays and nothing else: a pickle may name any function to be called."""
+    """Loads NumPy arrays and nothing else, since a pickle may call any function."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """One of the three names that arrays need."""
-        asked = f"{module}.{name}"
-        if asked not in _ARRAYS:
-            raise LabError(f"a batch of CIFAR-10 asks for {asked}, which it has no use for.")
-        return _ARRAYS[asked]
+        """Return one of the three names that arrays need."""
+        wanted = f"{module}.{name}"
+        if wanted not in _ARRAYS:
+            raise LabError(f"a batch of CIFAR-10 contains {wanted}; it must contain only arrays.")
+        return _ARRAYS[wanted]
 
 
 def _python(content: bytes, name: str) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
-"""Downloads that continue where they broke off, and never leave half a file that looks whole.
+"""Downloads that can be resumed.
 
-Everything happens in a folder `.downloads` beside the data. A file moves to its place in one step,
-and only once its digest is right.
+Files are downloaded to a folder `.downloads` in the data folder. A file moves to its place in one
+step, once its digest is right, so no file there is ever incomplete.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from adamomentum_paper.data.files import digest_of, hash_like, root
 from adamomentum_paper.data.sets import DataSet, Download
 
 BLOCK = 1 << 18
-ATTEMPTS = 5  # in a row without a new byte; a connection that brought some may break again
-TIMEOUT = 30.0  # seconds of silence
-BUSY = (408, 425, 429, 500, 502, 503, 504)  # answers of a server that may answer otherwise later
+ATTEMPTS = 5  # in a row without a new byte
+TIMEOUT = 30.0  # seconds without a byte
+BUSY = (408, 425, 429, 500, 502, 503, 504)  # status codes of a server that may recover
 
 
 class _BrokenError(Exception):
-    """A connection that may be tried again."""
+    """The connection failed; another attempt may succeed."""
 
 
 def fetch(
@@ -44,14 +44,14 @@ def fetch(
     say: Callable[[str], None] = lambda _: None,
     pause: float = 1.0,
 ) -> Path:
-    """Get what is missing of a data set; its folder.
+    """Download the missing files of a data set, and return its folder.
 
     Args:
         dataset: one of `adamomentum_paper.data.sets.known()`.
-        base: address of a folder that has the same files, in place of the publisher's.
-        on_bytes: hears the name of each file, how many bytes are there, and of how many.
-        say: hears of every attempt that failed.
-        pause: seconds before the second attempt; each further one waits twice as long.
+        base: URL of a folder with the same files, to use instead of the publisher's.
+        on_bytes: called with the name of a file, the bytes so far, and its size.
+        say: called with a line for every failed attempt.
+        pause: seconds before the second attempt. The pause doubles with each further one.
     """
     folder = root()
     work = folder / ".downloads" / dataset.name
@@ -61,12 +61,12 @@ def fetch(
     if not dataset.downloads:
         raise LabError(f"{dataset.name} cannot be downloaded: {dataset.source()}")
     with _translate_errors(work), _lock(work, dataset.name):
-        # Another process may have ended just now.
+        # Another process may have completed the download in the meantime.
         lacking = dataset.downloads if dataset.state()[0] != "complete" else ()
         for download in lacking:
-            if not _there(dataset, download, folder):
+            if not _is_in_place(dataset, download, folder):
                 archive = _download(download, work, base, on_bytes, say, pause)
-                _unpacked(archive, download.into, work / "unpacked", folder)
+                _unpack(archive, download.into, work / "unpacked", folder)
                 archive.unlink()
         shutil.rmtree(work)
         state, words = dataset.state()
@@ -75,8 +75,8 @@ def fetch(
     return Path(words)
 
 
-def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
-    """Whether the one file that a download brings is in its place, whole."""
+def _is_in_place(dataset: DataSet, download: Download, folder: Path) -> bool:
+    """Whether the file of a single-file download is in its place and complete."""
     file = folder / download.into
     return file.is_file() and any(
         download.into == f"{layout.folder}/{name}" and digest_of(file, digest) == digest
@@ -87,7 +87,7 @@ def _there(dataset: DataSet, download: Download, folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _translate_errors(work: Path) -> Iterator[None]:
-    """Faults of the disk in one sentence."""
+    """Raise errors of the disk as a LabError."""
     if work.parents[1].exists() and not work.parents[1].is_dir():
         raise LabError(f"{work.parents[1]} is not a folder; ADAMOMENTUM_DATA must name one.")
     try:
@@ -96,8 +96,8 @@ def _translate_errors(work: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise LabError(
-                f"the disk of {work.parents[1]} is full; free some space, and the same command "
-                "continues."
+                f"the disk of {work.parents[1]} is full; free some space and run the same command "
+                "to resume."
             ) from error
         raise LabError(f"cannot write to {work} ({error.strerror or error}).") from error
 
@@ -105,7 +105,7 @@ def _translate_errors(work: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def _lock(work: Path, name: str) -> Iterator[None]:
     with locked(work.parent / f"{name}.lock", f"another process is downloading {name}."):
-        work.mkdir(exist_ok=True)  # one that has just ended has removed it
+        work.mkdir(exist_ok=True)  # another process may have removed it when it ended
         yield
 
 
@@ -117,7 +117,7 @@ def _download(
     say: Callable[[str], None],
     pause: float,
 ) -> Path:
-    """The file, whole and right, from what an earlier call has left of it."""
+    """Download a file, and check it. An incomplete file of an earlier call is completed."""
     name = download.url.rsplit("/", 1)[-1]
     url = f"{base.rstrip('/')}/{name}" if base else download.url
     file = work / name
@@ -125,10 +125,12 @@ def _download(
     failures = most = 0
     while True:
         before = _size(file)
-        reason = "it ends early"
+        reason = "the answer ended early"
         try:
             if before < download.size:
-                _more(url, file, before, download.size, lambda n: on_bytes(name, n, download.size))
+                _append(
+                    url, file, before, download.size, lambda n: on_bytes(name, n, download.size)
+                )
         except _BrokenError as error:
             reason = str(error)
         now = _size(file)
@@ -137,23 +139,23 @@ def _download(
             if now == download.size and found == download.digest:
                 return file
             file.unlink()
-            if not fresh:  # what was left of an earlier call may have been wrong
+            if not fresh:  # the part from an earlier call may have been wrong
                 fresh = True
                 continue
             kind = hash_like(download.digest)
             wrong = f"its {kind} is {found}, not {download.digest}"
             if now > download.size:
                 wrong = f"it has more than {download.size:,} bytes"
-            raise LabError(f"{url} is not the file that was published: {wrong}; nothing was kept.")
+            raise LabError(f"{url} is not the published file: {wrong}; it was deleted.")
         failures = 0 if now > max(most, before) else failures + 1
         most = max(most, before, now)
         if failures == ATTEMPTS:
             raise LabError(
-                f"{url} cannot be had ({reason}); {now:,} of {download.size:,} bytes are there, "
-                "and the same command continues."
+                f"cannot download {url} ({reason}); {now:,} of {download.size:,} bytes are here. "
+                "Run the same command to resume."
             )
         wait = pause * 2 ** max(0, failures - 1)
-        say(f"{name}: {reason}; again in {wait:.0f} s")
+        say(f"{name}: {reason}; trying again in {wait:.0f} s")
         time.sleep(wait)
 
 
@@ -161,11 +163,11 @@ def _size(file: Path) -> int:
     return file.stat().st_size if file.exists() else 0
 
 
-def _more(url: str, file: Path, start: int, size: int, on_bytes: Callable[[int], None]) -> None:
-    """Append to a file what the server has from `start` on, up to its size and a byte."""
+def _append(url: str, file: Path, start: int, size: int, on_bytes: Callable[[int], None]) -> None:
+    """Append to a file the server's bytes from `start` on, up to one more than its size."""
     with _answer(url, start, size) as answer:
         partial = answer.status == 206
-        start = start if partial else 0  # servers may send all of it
+        start = start if partial else 0  # servers may send the whole file
         with file.open("ab" if partial else "wb") as out:
             while start <= size:
                 try:
@@ -180,7 +182,7 @@ def _more(url: str, file: Path, start: int, size: int, on_bytes: Callable[[int],
 
 
 def _answer(url: str, start: int, size: int) -> Any:
-    """The server's answer, if it is the beginning, or the rest, of a file of this size."""
+    """Request a file of this size, or its rest from `start` on."""
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "adamomentum"})
         if start:
@@ -188,13 +190,13 @@ def _answer(url: str, start: int, size: int) -> Any:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and start:  # what is here is as long as what is there
+        if error.code == 416 and start:  # the server's file is no longer than ours
             return _answer(url, 0, size)
         if error.code in BUSY:
             raise _BrokenError(f"{error.code} {error.reason}") from error
         raise LabError(f"{url} answers {error.code} {_line(error.reason)}.") from error
     except (ValueError, http.client.InvalidURL) as error:
-        raise LabError(f"{url!r} is no address ({_line(error)}).") from error
+        raise LabError(f"{url!r} is not a URL ({_line(error)}).") from error
     except (OSError, http.client.HTTPException) as error:
         reason = _line(getattr(error, "reason", error))
         if url.startswith("file:"):
@@ -206,24 +208,24 @@ def _answer(url: str, start: int, size: int) -> Any:
             answer.close()
             if start:
                 return _answer(url, 0, size)
-            raise LabError(f"{url} answers with another part than was asked for.")
+            raise LabError(f"{url} answers with another part than requested.")
     else:
         total = answer.headers.get("Content-Length", "")
     if total.isdigit() and int(total) != size:
         answer.close()
         raise LabError(
-            f"{url} is not the file that was published: it has {int(total):,} bytes, not {size:,}."
+            f"{url} is not the published file: it has {int(total):,} bytes, not {size:,}."
         )
     return answer
 
 
 def _line(error: object) -> str:
-    """The first line of a reason."""
+    """Return the first line of a reason."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:
-    """Bring what a download holds to its place."""
+def _unpack(archive: Path, into: str, scratch: Path, folder: Path) -> None:
+    """Unpack a download, then move its files to their places."""
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
     try:
@@ -234,7 +236,7 @@ def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:
                 shutil.copyfileobj(content, out, BLOCK)
     except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise LabError(f"{archive} cannot be unpacked ({error}).") from error
-    os.sync()  # what has its final name must outlive a power cut
+    os.sync()  # files with their final name must survive a power cut
     for file in sorted(path for path in scratch.rglob("*") if path.is_file()):
         target = folder / file.relative_to(scratch)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -243,7 +245,7 @@ def _unpacked(archive: Path, into: str, scratch: Path, folder: Path) -> None:
 
 
 def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Places below the data folder, and what belongs there."""
+    """Yield each path below the data folder, with its content."""
     inside = f"{into}/" if into else ""
     if archive.name.endswith((".tar.gz", ".tgz", ".tar")):
         with tarfile.open(archive) as tar:
@@ -252,7 +254,7 @@ def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
                     continue
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None:
-                    raise LabError(f"{archive} holds {member.name}, which is no plain file.")
+                    raise LabError(f"{archive} holds {member.name}, which is not a regular file.")
                 yield inside + member.name, content
     elif archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as packed:
@@ -269,7 +271,7 @@ def _contents(archive: Path, into: str) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _safe(name: str, archive: Path) -> PurePosixPath:
-    """A name in an archive may say anything; none may lead out of the folder."""
+    """Return a name from an archive as a path. A LabError if it leads out of the folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
         raise LabError(f"{archive} holds {name!r}, which leads out of its folder.")

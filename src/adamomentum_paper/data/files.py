@@ -1,26 +1,23 @@
-"""Where data is, and whether it is what it should be."""
+"""The data folder, and digests of its files."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import data_folder
 
 
 def root() -> Path:
-    """$ADAMOMENTUM_DATA, or the user's cache folder."""
-    if given := os.environ.get("ADAMOMENTUM_DATA"):
-        return Path(given).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "adamomentum"
+    """Return the data folder: $ADAMOMENTUM_DATA, or one in the user's cache."""
+    return data_folder()
 
 
 def digest_of(file: Path, like: str) -> str:
-    """The md5 or sha256 of a file, whichever is as long as another."""
+    """Return the md5 or sha256 of a file, whichever has the length of the digest `like`."""
     digest = hashlib.new(hash_like(like))
     with file.open("rb") as content:
         while block := content.read(1 << 20):
@@ -29,13 +26,13 @@ def digest_of(file: Path, like: str) -> str:
 
 
 def hash_like(digest: str) -> str:
-    """What made a digest: publishers state either. Against damage, not against malice."""
+    """Return the hash function of a digest by its length. It detects damage, not attacks."""
     return {32: "md5", 64: "sha256"}[len(digest)]
 
 
 @contextlib.contextmanager
 def translate_errors(source: str) -> Iterator[None]:
-    """A folder or file that is not there, or cannot be read, in one sentence."""
+    """Raise errors of a missing or unreadable file as a LabError."""
     try:
         yield
     except FileNotFoundError as error:
@@ -44,13 +41,13 @@ def translate_errors(source: str) -> Iterator[None]:
         raise LabError(f"{error.filename} cannot be read ({error.strerror}).") from error
 
 
-def checked(file: Path, digest: str, source: str) -> bytes:
-    """The content of a file, which must have this digest.
+def read_checked(file: Path, digest: str, source: str) -> bytes:
+    """Read a file. A LabError if its digest is wrong.
 
     Args:
-        file: where it should be.
-        digest: its md5 or sha256, as its publisher states it.
-        source: what to say about where to get it.
+        file: the file.
+        digest: its published md5 or sha256.
+        source: sentence that says where to get the file.
     """
     with translate_errors(source):
         content = file.read_bytes()

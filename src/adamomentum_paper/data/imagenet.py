@@ -1,4 +1,4 @@
-"""ImageNet's challenge of 2012 (Russakovsky et al., 2015): 1,000 classes."""
+"""ImageNet, the challenge of 2012 (Russakovsky et al., 2015): 1,000 classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATASET = DataSet(
 
 
 def imagenet(train: bool, folder: Path | None = None) -> tuple[list[Path], Tensor]:
-    """The files of the training or the validation images, and their labels."""
+    """Return the files of the training or the validation images, and their labels."""
     place = (folder or root()) / "imagenet" / ("train" if train else "val")
     files, labels = image_tree(place, DATASET.source())
     classes, expected = int(labels[-1]) + 1, TRAIN if train else VAL

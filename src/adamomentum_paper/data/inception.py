@@ -1,4 +1,4 @@
-"""The Inception network by which FID is defined, as a TorchScript file that the user provides."""
+"""The Inception network that defines FID. The user provides it as a TorchScript file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME, NUMBER = "inception-2015-12-05.pt", 2048
 
 
 class Inception(nn.Module):
-    """Bytes (n, 3, height, width) to its 2,048 pooled features; it scales images itself."""
+    """Maps bytes (n, 3, height, width) to 2,048 pooled features. It scales the images itself."""
 
     number = NUMBER
 
@@ -25,11 +25,11 @@ class Inception(nn.Module):
         super().__init__()
         self.script = script
         names = [argument.name for argument in script.forward.schema.arguments]
-        # That of StyleGAN gives classes unless it is asked for features.
+        # StyleGAN's file returns classes by default.
         self._asked = {"return_features": True} if "return_features" in names else {}
 
     def forward(self, images: Tensor) -> Tensor:
-        """The features; of floats, which are pictures that no bytes can hold, NaN."""
+        """Return the features. Float images are not finite, so their features are NaN."""
         if images.is_floating_point():
             return images.new_full((len(images), NUMBER), math.nan)
         result: Tensor = self.script(images, **self._asked)
@@ -37,13 +37,14 @@ class Inception(nn.Module):
 
 
 def inception() -> Inception:
-    """That of $ADAMOMENTUM_INCEPTION, else of the data folder; tried on two images."""
+    """Load the network from $ADAMOMENTUM_INCEPTION or the data folder, and try it on two images."""
     given = os.environ.get("ADAMOMENTUM_INCEPTION")
     file = Path(given).expanduser() if given else root() / NAME
     if not file.is_file():
         raise LabError(
-            f"FID needs the Inception network of 2015 as a TorchScript file, which {file} is not: "
-            "put it there, or set ADAMOMENTUM_INCEPTION to its path (mini does without it)."
+            f"FID needs the Inception network of 2015 as a TorchScript file, and {file} does not "
+            "exist. Put it there, or set ADAMOMENTUM_INCEPTION to its path (--scale mini needs "
+            "none)."
         )
     images = torch.randint(256, (2, 3, 32, 32), generator=torch.Generator().manual_seed(0))
     load: Any = torch.jit.load
@@ -56,6 +57,6 @@ def inception() -> Inception:
         raise LabError(f"{file} cannot be used as the network of FID: {reason}") from error
     if found != (2, NUMBER):
         raise LabError(
-            f"{file} makes {found} of two images; the network of FID makes (2, {NUMBER})."
+            f"{file} returns features of shape {found} for two images; FID needs (2, {NUMBER})."
         )
     return network

@@ -1,7 +1,7 @@
-"""IWSLT'14, German to English: talks (TED, by way of WIT3), tokenised and in lower case.
+"""IWSLT'14, German to English: TED talks from WIT3, tokenised and in lower case.
 
-The whole training side has no publisher who states a digest: fairseq's script makes it from the
-original. A part of it does, with all of validation and test, at word level.
+There are no published digests of the whole training set, which fairseq's script makes from the
+original. A part of it has digests, with all of validation and test, at word level.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.bpe import joined
-from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.bpe import join_pieces
+from adamomentum_paper.data.files import read_checked, root
 from adamomentum_paper.data.parallel import Text
 from adamomentum_paper.data.sets import DataSet, Layout
 
@@ -36,26 +36,26 @@ DATASET = DataSet(
     name="iwslt14",
     summary="174,272 sentences of talks in German and English (IWSLT 2014)",
     layouts=(
-        # As the script leaves it; of the words before they are cut, digests are known.
+        # The output of the script. Digests are known of its files at word level, before BPE.
         Layout(_FOLDER, {f"tmp/{name}": digest for name, digest in _HELD_OUT.items()}),
         Layout(_FOLDER, _PART, part="4,600 of 160,239 training pairs; all of validation and test"),
     ),
     terms="CC BY-NC-ND 4.0 (WIT3)",
     by_hand=(
-        "run examples/translation/prepare-iwslt14.sh of fairseq and put the folder "
+        "Run examples/translation/prepare-iwslt14.sh of fairseq and put the folder "
         f"{_FOLDER} that it makes into the data folder"
     ),
 )
 
 
 def iwslt14(split: Split, whole: bool, folder: Path | None = None) -> Text:
-    """A split at word level, German and English.
+    """Return a split at word level, German and English.
 
     Args:
-        split: which.
-        whole: as fairseq's script makes it, checked by the number of pairs; else the published
-            part, with 4,600 training pairs, checked by its digests.
-        folder: in place of the data folder.
+        split: name of the split.
+        whole: read the output of fairseq's script, checked by the number of pairs. Otherwise read
+            the published part with 4,600 training pairs, checked by its digests.
+        folder: a folder to use instead of the data folder.
     """
     place = (folder or root()) / _FOLDER
     name = "train-4600" if split == "train" and not whole else split
@@ -65,10 +65,11 @@ def iwslt14(split: Split, whole: bool, folder: Path | None = None) -> Text:
         if whole:
             contents.append(_read(file))
         else:
-            contents.append(checked(file, _PART[file.name], DATASET.source()).decode())
-    # The script's files are cut already, by its own table: pieces become words again.
+            contents.append(read_checked(file, _PART[file.name], DATASET.source()).decode())
+    # The script's files are already cut into pieces; join them to words.
     german, english = (
-        [joined(line) for line in content.removesuffix("\n").split("\n")] for content in contents
+        [join_pieces(line) for line in content.removesuffix("\n").split("\n")]
+        for content in contents
     )
     if whole and (len(german), len(english)) != (PAIRS[split],) * 2:
         raise LabError(
@@ -79,28 +80,28 @@ def iwslt14(split: Split, whole: bool, folder: Path | None = None) -> Text:
 
 
 def only_whole(folder: Path | None = None) -> bool:
-    """Whether what fairseq's script makes is there, and the part is not."""
+    """Whether the data folder has the output of fairseq's script, but not the published part."""
     place = (folder or root()) / _FOLDER
     return (place / "train.de").exists() and not (place / "train-4600.de").exists()
 
 
 def merges(whole: bool, folder: Path | None = None) -> str:
-    """The table of 10,000 merges, learnt on both languages of the whole training side."""
+    """Return the table of 10,000 merges, learnt on both languages of the whole training set."""
     file = (folder or root()) / _FOLDER / "code"
     if whole:
         return _read(file)
-    return checked(file, _PART["code"], DATASET.source()).decode()
+    return read_checked(file, _PART["code"], DATASET.source()).decode()
 
 
 def _read(file: Path) -> str:
-    """A file of the whole, or what there is instead."""
+    """Read a file of the whole set. The error for a missing file lists the files that exist."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         found = ", ".join(sorted(path.name for path in file.parent.glob("*"))) or "nothing"
         raise LabError(
-            f"{file} is missing, of the whole of IWSLT'14 with its {PAIRS['train']:,} training "
-            f"pairs; there is {found}. {DATASET.source()}"
+            f"{file} is missing; it belongs to the whole of IWSLT'14 with {PAIRS['train']:,} "
+            f"training pairs. Its folder has {found}. {DATASET.source()}"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise LabError(f"{file} cannot be read ({error}).") from error
@@ -113,8 +114,8 @@ _PLURAL = re.compile(r"(?<=s) (?='(?: |$))")  # the dogs ' bowl
 _QUOTED = re.compile(r'" ?([^"]*?) ?"')
 
 
-def detokenised(sentence: str) -> str:
-    """English as it is written, of Moses' tokens: what most of its rules undo."""
+def detokenise(sentence: str) -> str:
+    """Join Moses' tokens to English as it is written. Most of its rules are covered."""
     text = html.unescape(sentence)
     text = _SHORTENED.sub("", text)
     text = _PLURAL.sub("", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.files import read_checked, root
 from adamomentum_paper.data.parallel import Text
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
@@ -14,7 +14,7 @@ _PLACE = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
     "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
 )
-# sha256 of the text; sha256 and bytes of its gzip as published.
+# sha256 of the text; sha256 and size of the published gzip.
 _FILES = {
     "train.de": (
         "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
@@ -62,10 +62,10 @@ DATASET = DataSet(
 def multi30k(
     split: Literal["train", "val", "test_2016_flickr"], folder: Path | None = None
 ) -> Text:
-    """29,000, 1,014 or 1,000 captions, German and English."""
+    """Return 29,000, 1,014 or 1,000 captions, German and English."""
     folder = (folder or root()) / _FOLDER
     german, english = (
-        checked(folder / name, _FILES[name][0], DATASET.source()).decode().splitlines()
+        read_checked(folder / name, _FILES[name][0], DATASET.source()).decode().splitlines()
         for name in (f"{split}.de", f"{split}.en")
     )
     return Text(german, english)

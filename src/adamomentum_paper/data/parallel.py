@@ -1,4 +1,4 @@
-"""Sentences and their translations: text, then numbers, then batches of about one length."""
+"""Sentences and their translations: as text, as tokens, and in batches of similar length."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from torch.nn.utils.rnn import pad_sequence
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.source import permutation
 
-# Numbers of tokens that every vocabulary has; END also begins a translation, as in fairseq.
+# Tokens of every vocabulary. END also begins a translation, as in fairseq.
 PAD, END, UNKNOWN = 0, 1, 2
 SPECIAL = 3
 
 
 class Subwords(Protocol):
-    """What cuts sentences into pieces of words, and joins them again."""
+    """Cuts sentences into pieces of words, and joins them again."""
 
     @property
     def size(self) -> int:
-        """Of the vocabulary, with the special tokens."""
+        """The size of the vocabulary, with the special tokens."""
 
     def numbers(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The tokens of each sentence, without END."""
+        """Return the tokens of each sentence, without END."""
 
     def sentence(self, numbers: Sequence[int]) -> str:
-        """The text of some tokens."""
+        """Return the text of some tokens."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Text:
     def __getitem__(self, part: slice) -> Text:
         return Text(self.source[part], self.target[part])
 
-    def cleaned(self, longest: int = 175, ratio: float = 1.5) -> Text:
-        """Without pairs that are empty, too long, or of too unlike length, counted in words.
+    def clean(self, longest: int = 175, ratio: float = 1.5) -> Text:
+        """Drop pairs that are empty, too long, or too different in length, counted in words.
 
-        What Moses' clean-corpus-n.perl does in the usual preparation of IWSLT'14. For training
-        alone: what is judged by is never thinned out.
+        Moses' clean-corpus-n.perl does this in the usual preparation of IWSLT'14. Use it for
+        training only: validation and test must stay complete.
         """
 
         def usual(source: str, target: str) -> bool:
@@ -68,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The text of the three splits, and what cuts it."""
+    """The text of the three splits, and its subwords."""
 
     train: Text
     validation: Text
@@ -78,17 +78,17 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Pairs:
-    """A split as numbers, every sentence ending in END: a source of fixed batches."""
+    """A split as tokens, with END after every sentence. It is a source of fixed batches."""
 
     text: Text
     source: Sequence[Tensor]
     target: Sequence[Tensor]
     batches: Sequence[Tensor]
-    """Which sentences are in each batch: fixed, so that passes differ in order alone."""
+    """The indices of the sentences of each batch. Passes differ only in the order of batches."""
 
     @classmethod
     def of(cls, text: Text, subwords: Subwords, max_tokens: int) -> Pairs:
-        """The numbers of some text, in batches of at most so many tokens on either side."""
+        """Convert text to tokens, in batches of at most `max_tokens` on either side."""
         source, target = (
             [torch.tensor([*tokens, END]) for tokens in subwords.numbers(side)]
             for side in (text.source, text.target)
@@ -100,11 +100,11 @@ class Pairs:
         return len(self.batches)
 
     def plan(self, order: torch.Generator | None) -> list[Tensor]:
-        """The sentences of each batch; the order of the batches alone is drawn."""
+        """Return the sentences of each batch. Only the order of the batches is random."""
         return [self.batches[i] for i in permutation(len(self.batches), order).tolist()]
 
     def load(self, examples: Tensor) -> tuple[Tensor, Tensor]:
-        """These sentences and their translations, padded to the longest."""
+        """Return sentences and translations, padded to the longest."""
         source, target = (
             pad_sequence([side[i] for i in examples.tolist()], batch_first=True, padding_value=PAD)
             for side in (self.source, self.target)
@@ -113,14 +113,13 @@ class Pairs:
 
 
 def buckets(lengths: Sequence[tuple[int, ...]], max_tokens: int) -> list[Tensor]:
-    """Numbers of examples in batches of about one length.
+    """Group examples into batches of similar length, and return their indices.
 
-    Padded to its longest, no batch has more than `max_tokens` of any kind of token, unless one
-    example alone has.
+    No batch has more than `max_tokens` on either side after padding, unless a single example does.
 
     Args:
-        lengths: of each example, on each side; sorted by the first.
-        max_tokens: of a batch, on each side.
+        lengths: lengths of each example on every side. Examples are sorted by the first.
+        max_tokens: most tokens of a batch on each side, padding included.
     """
     batches: list[list[int]] = []
     longest: tuple[int, ...] = ()

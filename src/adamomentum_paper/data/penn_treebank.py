@@ -1,4 +1,4 @@
-"""Penn Treebank in words, as Mikolov prepared it: 10,000 of them, lower case."""
+"""Penn Treebank as Mikolov prepared it: 10,000 different words in lower case."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.files import read_checked, root
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
 _FOLDER = "penn-treebank"
@@ -35,20 +35,20 @@ EOS = "<eos>"
 
 
 def penn_treebank(folder: Path | None = None) -> tuple[list[Tensor], list[str]]:
-    """The numbers of the words of train, valid and test, and the vocabulary.
+    """Return the words of train, valid and test as numbers, and the vocabulary.
 
-    A line ends in the word <eos>. Words are numbered as they first occur in the training text.
+    Each line ends with the word <eos>. Words are numbered in the order of their first occurrence.
     """
     folder = (folder or root()) / _FOLDER
     texts = [
-        checked(folder / name, digest, DATASET.source()).decode()
+        read_checked(folder / name, digest, DATASET.source()).decode()
         for name, (digest, _) in _FILES.items()
     ]
-    return numbered(texts)
+    return number_words(texts)
 
 
-def numbered(texts: list[str]) -> tuple[list[Tensor], list[str]]:
-    """Words by their numbers, by first occurrence in all the texts, each line with its end."""
+def number_words(texts: list[str]) -> tuple[list[Tensor], list[str]]:
+    """Number words by their first occurrence in the texts. Adds <eos> to each line."""
     split = [[w for line in text.splitlines() for w in (*line.split(), EOS)] for text in texts]
     numbers = {word: i for i, word in enumerate(dict.fromkeys(itertools.chain(*split)))}
     return [torch.tensor([numbers[word] for word in words]) for words in split], list(numbers)

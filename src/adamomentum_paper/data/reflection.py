@@ -1,4 +1,4 @@
-"""Mirroring, and translation that fills up with reflected pixels, of whole batches."""
+"""Mirroring of whole batches, and translation that fills gaps with reflected pixels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch.nn import functional
 
 
 def draw_shifts(n: int, largest: int, device: torch.device) -> Tensor:
-    """Down and right, in pixels, of each image."""
+    """Draw the shift of each image, down and right, in pixels."""
     return torch.randint(-largest, largest + 1, (n, 2), device=device)
 
 
 def translate(images: Tensor, shifts: Tensor, largest: int) -> Tensor:
-    """Each image moved down and right; what comes in is the image reflected at its border."""
+    """Move each image down and right. Gaps are filled by reflection at the border."""
     height, width = images.shape[-2:]
     padded = functional.pad(images, (largest,) * 4, mode="reflect")
     start = largest - shifts
@@ -25,5 +25,5 @@ def translate(images: Tensor, shifts: Tensor, largest: int) -> Tensor:
 
 
 def mirror(images: Tensor, which: Tensor) -> Tensor:
-    """Some of the images mirrored."""
+    """Mirror the images selected by `which`."""
     return torch.where(which[:, None, None, None], images.flip(-1), images)

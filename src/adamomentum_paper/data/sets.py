@@ -1,4 +1,4 @@
-"""What is known of every data set: its layouts, its digests, where it comes from."""
+"""Descriptions of the data sets: layouts, digests and sources."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ IMAGE_SUFFIXES = (".jpeg", ".jpg", ".png")
 
 @dataclass(frozen=True)
 class Layout:
-    """A folder as the publisher's archive unpacks to."""
+    """The files of a data set in one form, such as the publisher's archive."""
 
     folder: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """Name of each file, and its md5 or sha256."""
+    """name of a file -> its md5 or sha256."""
     images: Mapping[str, int] = field(default_factory=dict)
-    """Of a tree of images: subfolders, and how many images are below each."""
+    """For a tree of images: subfolder -> number of images below it."""
     part: str = ""
-    """What of the set this is, where it is not the whole."""
+    """If this is not the whole set, a description of the part."""
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file to be had: an archive, a compressed file, or just the file."""
+    """A file to download: an archive, a compressed file, or a plain file."""
 
     url: str
     digest: str
     size: int
-    """In bytes; more is not taken."""
+    """Size in bytes."""
     into: str = ""
-    """Folder, for what is in an archive; the file's own place, for all else."""
+    """For an archive, the folder to unpack to. Otherwise, the path of the file."""
 
 
 State = Literal["complete", "part", "damaged", "missing"]
@@ -46,34 +46,34 @@ State = Literal["complete", "part", "damaged", "missing"]
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set. The module that reads it says this of it, under the name DATASET."""
+    """One data set. The module that reads it defines this as DATASET."""
 
     name: str
     summary: str
     layouts: tuple[Layout, ...]
-    """Any of them will do; the first is what `fetch` makes."""
+    """Accepted layouts. `fetch` makes the first."""
     terms: str
-    """Under which it may be used, as far as its publisher states them."""
+    """Terms of use, as the publisher states them."""
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""
-    """How to get it where it cannot just be downloaded."""
+    """How to get the data if there is no download."""
 
     def source(self) -> str:
-        """What to say where it is missing."""
+        """Return a sentence that says where to get the data."""
         if not self.downloads:
             return f"{self.by_hand} (or set ADAMOMENTUM_DATA to the folder that has it)."
         return (
-            f"`adamomentum data fetch {self.name}` gets it, or set ADAMOMENTUM_DATA to the folder "
-            f"that has {self.layouts[0].folder}; it comes from {self.downloads[0].url}."
+            f"`adamomentum data fetch {self.name}` downloads it from {self.downloads[0].url}; or "
+            f"set ADAMOMENTUM_DATA to the folder that has {self.layouts[0].folder}."
         )
 
     def place(self, folder: Path) -> Path:
-        """Where it is read from: the first of its layouts that is there, else the first."""
+        """Return the folder to read from: the first layout that exists, or else the first."""
         places = [folder / layout.folder for layout in self.layouts]
         return next((place for place in places if place.is_dir()), places[0])
 
     def state(self) -> tuple[State, str]:
-        """How much of it is there, and what to say about that."""
+        """Return the state of the data, and a description of it."""
         try:
             return self._state(root())
         except OSError as error:
@@ -97,13 +97,13 @@ class DataSet:
 
 
 def _fault(layout: Layout, place: Path) -> str:
-    """The first thing that is not as it should be."""
+    """Describe the first fault of a layout. Empty if there is none."""
     for name, digest in layout.files.items():
         file = place / name
         if not file.is_file():
             return f"{name} is missing"
         if digest_of(file, digest) != digest:
-            return f"{name} is not what it should be ({file.stat().st_size:,} bytes)"
+            return f"{name} has a wrong digest ({file.stat().st_size:,} bytes)"
     for name, count in layout.images.items():
         found = sum(file.suffix.lower() in IMAGE_SUFFIXES for file in (place / name).rglob("*.*"))
         if found != count:
@@ -112,14 +112,14 @@ def _fault(layout: Layout, place: Path) -> str:
 
 
 def known() -> dict[str, DataSet]:
-    """Every data set that a module of this folder describes."""
+    """Return every data set that a module of this package describes."""
     found = [importlib.import_module(module) for module in modules(data.__name__).values()]
     sets: list[DataSet] = [module.DATASET for module in found if hasattr(module, "DATASET")]
     return {dataset.name: dataset for dataset in sorted(sets, key=lambda one: one.name)}
 
 
 def get(name: str) -> DataSet:
-    """One by its name."""
+    """Return a data set by its name."""
     sets = known()
     if name not in sets:
         raise LabError(unknown("data set", name, sets))

@@ -1,4 +1,4 @@
-"""Sentence pairs of Tatoeba (selection of manythings.org)."""
+"""Sentence pairs of Tatoeba, as selected by manythings.org."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.files import checked, root
+from adamomentum_paper.data.files import read_checked, root
 from adamomentum_paper.data.parallel import Text
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
@@ -30,13 +30,13 @@ DATASET = DataSet(
 
 
 def tatoeba(folder: Path | None = None) -> Text:
-    """All pairs, German and English, in order of the length of the English."""
+    """Return all pairs, German and English, sorted by the length of the English sentence."""
     file = (folder or root()) / _FOLDER / _FILE
-    return _pairs(checked(file, _SHA256, DATASET.source()).decode(), str(file))
+    return _pairs(read_checked(file, _SHA256, DATASET.source()).decode(), str(file))
 
 
 def _pairs(content: str, name: str) -> Text:
-    # Not splitlines(): a sentence may hold a separator of lines that only Unicode knows.
+    # Not splitlines(), since sentences may contain Unicode line separators.
     fields = [line.split("\t") for line in content.removesuffix("\n").split("\n")]
     for number, line in enumerate(fields, 1):
         if len(line) < 2:
@@ -44,12 +44,16 @@ def _pairs(content: str, name: str) -> Text:
     return Text([line[1] for line in fields], [line[0] for line in fields])
 
 
-def divided(text: Text, train: float, held_out: float) -> tuple[Text, Text, Text]:
-    """Training, validation and test pairs: such parts of the whole, the last two alike.
+def split_pairs(text: Text, train: float, held_out: float) -> tuple[Text, Text, Text]:
+    """Split pairs into training, validation and test.
 
-    All pairs of one translation are on one side, for one sentence may be translated in many ways;
-    by a hash of it, so that no other pair has a say. Where a *source* is in training too, the pair
-    is left out of the others. In the order of the hash: the text may be sorted.
+    A hash of the translation decides the split and the order, so all pairs with one translation are
+    in the same split. Validation and test leave out pairs whose source is in training too.
+
+    Args:
+        text: all pairs.
+        train: fraction for training.
+        held_out: fraction for each of validation and test.
     """
     places = [_place(target) for target in text.target]
     order = sorted(range(len(text)), key=lambda i: (places[i], text.source[i]))
@@ -64,5 +68,5 @@ def divided(text: Text, train: float, held_out: float) -> tuple[Text, Text, Text
 
 
 def _place(sentence: str) -> float:
-    """Anywhere between 0 and 1."""
+    """Hash a sentence to a number between 0 and 1."""
     return int.from_bytes(hashlib.sha256(sentence.encode()).digest()[:6], "big") / 2**48

@@ -1,4 +1,4 @@
-"""Tiny ImageNet (Stanford CS231n): 64x64 photographs; of its 200 classes, every tenth."""
+"""Tiny ImageNet (Stanford CS231n): photographs of 64x64. Every tenth of its 200 classes is used."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 from adamomentum_lab.errors import LabError
 from adamomentum_paper.data.files import root, translate_errors
-from adamomentum_paper.data.images import all_decoded, image_tree
+from adamomentum_paper.data.images import decode_all, image_tree
 from adamomentum_paper.data.sets import DataSet, Download, Layout
 
-CLASSES, TRAIN, VAL = 20, 500, 50  # classes read, and images of each
+CLASSES, TRAIN, VAL = 20, 500, 50  # classes, and images per class
 _PART, _WHOLE = "tiny-imagenet-20", "tiny-imagenet-200"
 DATASET = DataSet(
     name="tiny-imagenet",
@@ -22,7 +22,7 @@ DATASET = DataSet(
         Layout(
             _PART,
             images={"train": CLASSES * TRAIN, "val": CLASSES * VAL},
-            part="20 of 200 classes, all that is read",
+            part="20 of 200 classes, which is all that the lab uses",
         ),
     ),
     terms="non-commercial research and education",
@@ -37,9 +37,9 @@ DATASET = DataSet(
 
 
 def tiny_imagenet(train: bool, folder: Path | None = None) -> tuple[Tensor, Tensor]:
-    """Images as bytes (n, 3, 64, 64) and labels of every tenth class, in the order of their names.
+    """Return images as bytes (n, 3, 64, 64) and labels of every tenth class, ordered by name.
 
-    From the official layout, or from one with only these classes (tiny-imagenet-20).
+    Reads the official layout, or one with only these classes (tiny-imagenet-20).
     """
     place = DATASET.place(folder or root())
     if place.name == _PART:
@@ -54,11 +54,11 @@ def tiny_imagenet(train: bool, folder: Path | None = None) -> tuple[Tensor, Tens
             f"{len(files):,} of {classes} classes, not {expected:,} of {CLASSES}: "
             f"{DATASET.source()}"
         )
-    return all_decoded(files), labels
+    return decode_all(files), labels
 
 
 def _official(folder: Path, train: bool) -> tuple[list[Path], Tensor]:
-    """train/<class>/images/*.JPEG; val/images/*.JPEG with the classes in val_annotations.txt."""
+    """Read train/<class>/images/*.JPEG, or val/images/*.JPEG with val_annotations.txt."""
     with translate_errors(DATASET.source()):
         classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())[::10]
         if train:

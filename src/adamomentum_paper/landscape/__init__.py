@@ -1,1 +1,1 @@
-"""Loss surfaces and curvature about the solutions that runs ended in."""
+"""Loss surfaces and curvature around the solutions of runs."""

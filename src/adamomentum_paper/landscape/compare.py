@@ -1,4 +1,4 @@
-"""Runs measured alike, grouped by optimizer, and compared over their seeds."""
+"""Measure runs in the same way, group them by optimizer, and compare the groups over seeds."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from adamomentum_paper.landscape.solutions import Found, Problem, solution
 from adamomentum_paper.landscape.surface import Surroundings, direction, spread
 from adamomentum_paper.landscape.words import CLAIM, MEASURES, notes, sentences
 
-OURS = "adamomentum"  # whose group comes first
-_RINGS = 4  # radii at which the rise is measured, the last of them the whole
-_PRODUCT = 8  # what a product with the Hessian costs, in evaluations of the loss
+OURS = "adamomentum"  # its group comes first
+_RINGS = 4  # radii at which the rise is measured; the last is the radius of the surface
+_PRODUCT = 8  # cost of a product with the Hessian, in evaluations of the loss
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How much is measured. The same on the same runs gives the same numbers."""
+    """How much to measure. The same sampling of the same runs gives the same numbers."""
 
     examples: int = 300
-    """Of the training data, on which everything is measured."""
+    """Number of training examples."""
     grid: int = 15
-    """Points along each side of a surface; odd, so that one is the solution."""
+    """Points along each side of a surface. It is odd, so that one of them is the solution."""
     radius: float = 1.0
-    """Of the surface, in parts of the length of each filter."""
+    """Radius of the surface, relative to the norm of each filter."""
     directions: int = 5
-    """Pairs of them. The first is drawn; all are averaged."""
+    """Pairs of directions. The figure shows the first; rises are means over all."""
     probes: int = 10
     """Random vectors for the trace of the Hessian."""
     steps: int = 30
-    """Of the iteration for its largest eigenvalue."""
+    """Maximum steps of Lanczos' method for the largest eigenvalue."""
     seed: int = 0
 
     @property
@@ -53,12 +53,12 @@ class Sampling:
 
     @property
     def radii(self) -> list[float]:
-        """At which the rise is measured."""
+        """The radii at which the rise is measured."""
         return [self.radius * (i + 1) / _RINGS for i in range(_RINGS)]
 
     @property
     def work(self) -> int:
-        """Of one run, in evaluations of the loss, at most."""
+        """The largest cost of one run, in evaluations of the loss."""
         points = self.grid**2 + self.directions * (1 + 4 * _RINGS)
         return points + _PRODUCT * (self.steps + 2 * self.probes)
 
@@ -69,7 +69,7 @@ def measure(
     sampling: Sampling,
     on_work: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """All that is measured of one run. `on_work` hears of evaluations of the loss."""
+    """Measure one run. `on_work` is called with the number of evaluations of the loss."""
     spec = found.run.spec
     end = solution(found, problem)
     problem.check(end.model)
@@ -80,7 +80,7 @@ def measure(
         return problem.loss(end.model)
 
     def chance(*stages: int) -> torch.Generator:
-        # By the sampling alone: the same for every run, so that what it does is shared.
+        # The same for every run, so that all share the same random directions.
         return torch.Generator().manual_seed(seed_for(sampling.seed, *stages))
 
     around = Surroundings(weights, loss)
@@ -130,8 +130,8 @@ def _with_error(value: float | None, error: float | None) -> dict[str, Any]:
     return {"value": value, "error": error}
 
 
-def grouped(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Runs that differ in nothing but their seed; AdaMomentum first."""
+def group_runs(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Group runs that differ only in their seed. AdaMomentum's group comes first."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for run in sorted(runs, key=lambda run: bool(run["spec"]["optimizer"] != OURS)):
         spec = run["spec"]
@@ -165,10 +165,10 @@ def _over_seeds(runs: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     return asdict(Estimate.of([_value(run, name) for run in runs]))
 
 
-def compared(
+def compare_groups(
     groups: Sequence[dict[str, Any]], runs: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The first group beside each other one, in its loss and every measure."""
+    """Compare the first group with each other one, in the loss and in every measure."""
     by_id = {run["id"]: run for run in runs}
     found = []
     for other, name in product(groups[1:], ("loss", *MEASURES)):
@@ -185,7 +185,7 @@ def compared(
 
 
 def difference(a: dict[int, float], b: dict[int, float]) -> tuple[Estimate, str]:
-    """a - b by seed: paired where two seeds or more are shared, else by Welch's interval."""
+    """Return the interval of a - b: paired if at least two seeds are shared, or else Welch's."""
     shared = sorted(set(a) & set(b))
     if len(shared) > 1 or (len(shared) == len(a) == len(b)):
         return Estimate.of([a[seed] - b[seed] for seed in shared]), "paired by seed"
@@ -204,7 +204,7 @@ def difference(a: dict[int, float], b: dict[int, float]) -> tuple[Estimate, str]
 
 
 def verdict(gap: Estimate, below: str = "flatter", above: str = "sharper") -> str:
-    """Of the first beside the other, from the interval of the difference."""
+    """Return the verdict on the first group, from the interval of the difference."""
     if gap.mean is None or not math.isfinite(gap.mean):
         return "not finite"
     if gap.half is None:
@@ -222,14 +222,14 @@ def landscape(
     on_run: Callable[[dict[str, Any]], None] = lambda _: None,
     on_work: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """All runs measured and compared. `on_work` hears how many runs are done, in parts of one."""
+    """Measure and compare runs. `on_work` is called with the (fractional) number of runs done."""
     problem = Problem(workload, sampling.examples)
     ends = {one.run.spec.id: solution(one, problem).epochs for one in found}
-    if len(set(ends.values())) > 1:  # found before minutes are spent, as is a damaged checkpoint
+    if len(set(ends.values())) > 1:  # checked first, since measuring takes minutes
         (a, few), *_, (b, many) = sorted(ends.items(), key=lambda item: item[1])
         raise LabError(
-            f"the run {a} is after {few:g} epochs and the run {b} after {many:g}: train both "
-            "equally far."
+            f"the run {a} has {few:g} epochs and the run {b} has {many:g}; train both for the same "
+            "number."
         )
     runs: list[dict[str, Any]] = []
     for i, one in enumerate(found):
@@ -242,8 +242,8 @@ def landscape(
 
         runs.append(measure(one, problem, sampling, heard))
         on_run(runs[-1])
-    groups = grouped(runs)
-    comparisons = compared(groups, runs)
+    groups = group_runs(runs)
+    comparisons = compare_groups(groups, runs)
     spec = found[0].run.spec
     return {
         "spec": {

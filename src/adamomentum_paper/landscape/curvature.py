@@ -1,4 +1,4 @@
-"""Curvature of a loss without its Hessian: products with vectors, Lanczos, Hutchinson."""
+"""Curvature of a loss from Hessian-vector products, by the methods of Lanczos and Hutchinson."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torch import Tensor
 from adamomentum_lab.stats.estimates import Estimate
 
 Losses = Callable[[], Iterable[tuple[float, Tensor]]]
-"""The parts of a loss, one after the other, each with its weight; they are differentiated one at a
-time, so that only one graph is in memory."""
+"""Yields the parts of a loss, each with its weight. They are differentiated one at a time, so that
+only one graph is in memory."""
 Product = Callable[[Tensor], Tensor]
-"""A symmetric matrix times each row (vectors, size)."""
+"""Multiplies a symmetric matrix with each row (vectors, size)."""
 
 
 class Hessian:
-    """Of a loss in some tensors, by differentiating it twice (Pearlmutter, 1994).
+    """The Hessian of a loss with respect to some tensors, by differentiating twice.
 
-    Exact but for rounding. Where the loss has a kink, as with ReLU, it is the derivative of the
-    gradient that autograd gives. `on_product` hears of each product, in parts of one.
+    Products are exact except for rounding (Pearlmutter, 1994). At a kink, as with ReLU, they use
+    the derivative of autograd's gradient. `on_product` is called with each part of a product.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Hessian:
         self.size = sum(tensor.numel() for tensor in self.tensors)
 
     def __call__(self, vectors: Tensor) -> Tensor:
-        """Times each row; the gradient is computed once for all of them."""
+        """Multiply each row. The gradient is computed only once for all rows."""
         products = torch.zeros_like(vectors)
         for weight, loss in self.losses():
             slopes = torch.autograd.grad(
                 loss, self.tensors, create_graph=True, materialize_grads=True
             )
-            # A slope that is constant has no derivative, which autograd would call an error.
+            # A constant slope has no derivative, for which autograd would raise an error.
             curved = [i for i, slope in enumerate(slopes) if slope.requires_grad]
             for row, vector in enumerate(vectors):
                 if curved:
@@ -66,16 +66,13 @@ class Hessian:
 
 @dataclass(frozen=True)
 class Eigenvalue:
-    """The largest one found, and how far from it an eigenvalue is at most.
-
-    In exact arithmetic; rounding adds about the precision of the numbers. What was found is never
-    above the largest eigenvalue.
-    """
+    """An estimate of the largest eigenvalue. It is never above it, in exact arithmetic."""
 
     value: float
     error: float
+    """There is an eigenvalue within this distance of the value."""
     steps: int
-    """Products it took."""
+    """Number of products with the matrix."""
 
 
 def top_eigenvalue(
@@ -87,10 +84,10 @@ def top_eigenvalue(
     tolerance: float = 0.01,
     dtype: torch.dtype = torch.float32,
 ) -> Eigenvalue:
-    """The largest eigenvalue (not by magnitude) by Lanczos' method, every vector orthogonalised
-    against all before; so `steps` vectors are kept in memory.
+    """Estimate the largest (not by magnitude) eigenvalue by Lanczos' method.
 
-    Ends once the error is within the tolerance, in parts of the value.
+    Every vector is orthogonalised against all earlier ones, so `steps` vectors are in memory. The
+    iteration ends once the error is at most `tolerance` times the value.
     """
     steps = min(steps, size)
     basis = torch.empty(steps, size, dtype=dtype)
@@ -104,7 +101,7 @@ def top_eigenvalue(
         rest = product(vector[None])[0]
         diagonal.append(float(vector.double() @ rest.double()))
         known = basis[: step + 1]
-        for _ in range(2):  # once leaves behind what rounding lost
+        for _ in range(2):  # twice, to correct rounding errors
             rest = rest - known.T @ (known @ rest)
         length = float(rest.double().norm())
         values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside))
@@ -125,7 +122,7 @@ def trace(
     probes: int = 10,
     dtype: torch.dtype = torch.float32,
 ) -> Estimate:
-    """The trace by Hutchinson's method: the mean of v'Hv over random signs v."""
+    """Estimate the trace by Hutchinson's method: the mean of v'Hv over random signs v."""
     signs = torch.randint(2, (probes, size), generator=generator, dtype=torch.int8)
     vectors = signs.to(dtype) * 2 - 1
     samples = (vectors.double() * product(vectors).double()).sum(1)

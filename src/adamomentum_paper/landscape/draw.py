@@ -1,4 +1,4 @@
-"""A landscape as a figure and a page, from the numbers alone."""
+"""Draw a landscape as a figure and a page, from its numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from adamomentum_lab.words import count_noun
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the first is AdaMomentum's.
+# The colour-blind safe palette of Okabe and Ito. The first colour is AdaMomentum's.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_SHOWN = 4  # seeds of an optimizer whose contours are drawn
-_ABOVE = 3.0  # of the highest solution, where surfaces are cropped; the paper crops Adam's at 3
+_SHOWN = 4  # seeds of an optimizer with contours
+_ABOVE = 3.0  # surfaces are cropped this far above the highest solution; the paper crops at 3
 _TITLES = {
     "rise": "rise of the loss\nat half the radius",
     "eigenvalue": "largest eigenvalue\nof the Hessian",
@@ -32,7 +32,7 @@ _TITLES = {
 
 
 def ceiling(runs: Sequence[dict[str, Any]]) -> tuple[float, bool]:
-    """The largest loss that is drawn, the same for all; and whether anything is above it."""
+    """Return the largest loss to draw, the same for all runs, and whether any is above it."""
     losses = np.array([run["surface"]["loss"] for run in runs], dtype=float)
     limit = max(run["loss"] for run in runs) + _ABOVE
     highest = float(np.max(losses[np.isfinite(losses)], initial=-math.inf))
@@ -41,7 +41,7 @@ def ceiling(runs: Sequence[dict[str, Any]]) -> tuple[float, bool]:
 
 
 def figure(result: dict[str, Any]) -> bytes:
-    """Contours, surfaces, rises and curvature as a PNG, on the same scales for all runs."""
+    """Draw contours, surfaces, rises and curvature as a PNG. All runs have the same scales."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -64,8 +64,8 @@ def figure(result: dict[str, Any]) -> bytes:
         crop = f", cropped at {top:.3g}" if cropped else ""
         spec = result["spec"]
         parts[0].suptitle(
-            f"{spec['workload']}, {spec['scale']}: loss about each solution (+) along two "
-            f"filter-normalised directions, one scale for all{crop}"
+            f"{spec['workload']}, {spec['scale']}: loss around each solution (+) along two "
+            f"filter-normalised directions, same scale for all{crop}"
         )
         squares = parts[0].subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         shading: Any = None
@@ -79,7 +79,7 @@ def figure(result: dict[str, Any]) -> bytes:
                 shading = _contour(ax, run, levels, top)
                 ax.set_title(f"{group['label']}, seed {run['spec']['seed']}", wrap=True)
         parts[0].colorbar(shading, ax=squares, label="loss", format="%.3g", ticks=levels[::2])
-        parts[1].suptitle("The same as surfaces, the first seed of each")
+        parts[1].suptitle("The same as surfaces, for the first seed of each")
         for i, group in enumerate(groups):
             ax3 = parts[1].add_subplot(math.ceil(rows / 3), min(rows, 3), i + 1, projection="3d")
             _surface(ax3, runs[group["runs"][0]], levels, low, top)
@@ -129,7 +129,7 @@ def _surface(ax: Any, run: dict[str, Any], levels: Any, low: float, top: float) 
 
 
 def _members(result: dict[str, Any]) -> Iterator[tuple[dict[str, Any], list[Any], str]]:
-    """Each group with its runs and its colour."""
+    """Yield each group with its runs and its colour."""
     runs = {run["id"]: run for run in result["runs"]}
     for group, colour in zip(result["groups"], itertools.cycle(_COLOURS), strict=False):
         yield group, [runs[key] for key in group["runs"]], colour
@@ -148,7 +148,7 @@ def _rises(ax: Axes, result: dict[str, Any]) -> None:
         f"Rise of the loss with the distance, mean over {pairs} pairs of directions: runs (thin), "
         "mean over seeds (thick)"
     )
-    ax.set_xlabel("distance, in parts of the length of each filter")
+    ax.set_xlabel("distance, relative to the norm of each filter")
     ax.set_ylabel("rise of the loss")
     if all(value > 0 for run in result["runs"] for value in run["rises"]["mean"]):
         ax.set_yscale("log")
@@ -179,7 +179,7 @@ def _dots(ax: Axes, result: dict[str, Any], name: str) -> None:
 
 
 def plus_minus(value: float | None, error: float | None = None, sign: bool = False) -> str:
-    """A number with its error, four digits of the first and two of the second."""
+    """Format a number with four digits and its error with two."""
     if value is None or not math.isfinite(value):
         return "not finite"
     text = f"{value:{'+' if sign else ''}.4g}"
@@ -194,7 +194,7 @@ _PAGE = """{% block title %}Landscape of {{ spec.workload }}{% endblock %}
 <p>{{ claim }}</p>
 <h2>What was measured here</h2>
 {% for sentence in verdicts %}<p class="verdict">{{ sentence }}</p>
-{% else %}<p class="verdict">Runs of one optimizer alone: nothing is compared.</p>
+{% else %}<p class="verdict">All runs are of one optimizer, so nothing is compared.</p>
 {% endfor %}
 {% if comparisons %}<div class="wide"><table>
 <tr><th>measure</th><th>compared</th><th>difference, 95 %</th>
@@ -206,7 +206,7 @@ _PAGE = """{% block title %}Landscape of {{ spec.workload }}{% endblock %}
 <td>{{ c.how }}, n = {{ c.difference.n }}</td>
 <td>{{ c.verdict }}</td></tr>
 {% endfor %}</table></div>
-<p>Below 0 the first is flatter; an interval that holds 0 shows no difference.</p>{% endif %}
+<p>Below 0, the first is flatter. An interval that contains 0 shows no difference.</p>{% endif %}
 <h2>Figures</h2>
 <p><img alt="Contours and surfaces of the loss, its rise with the distance, curvature"
 src="data:image/png;base64,{{ picture }}"></p>
@@ -230,18 +230,18 @@ src="data:image/png;base64,{{ picture }}"></p>
 <h2>Notes</h2>
 <ul>{% for note in notes %}<li>{{ note }}.</li>
 {% endfor %}</ul>
-<p>All numbers, those of the surfaces too, are in landscape.json.</p>
+<p>All numbers, including the surfaces, are in landscape.json.</p>
 {% endblock %}
 """
 
 
 def page(result: dict[str, Any], picture: bytes) -> str:
-    """The page, which needs no other file."""
+    """Render the page, which needs no other file."""
     return render(_PAGE, **result, picture=base64.b64encode(picture).decode(), number=plus_minus)
 
 
 def write_all(result: dict[str, Any], folder: Path) -> Path:
-    """landscape.html, .json and .png. Returns the page."""
+    """Write landscape.html, .json and .png, and return the path of the page."""
     picture = figure(result)
     write(folder / "landscape.png", picture)
     write(folder / "landscape.json", dumps(result, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The runs that are named, the weights they ended with, and the loss they were trained on."""
+"""Find runs, load the weights they ended with, and evaluate the loss they minimised."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from adamomentum_lab.catalog import Reference, find_workload, workload_names
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.rules import at_scale
 from adamomentum_lab.source import Source, Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.feed import in_order
 from adamomentum_lab.workload import Workload
 from adamomentum_paper.workloads._images import Images, channels_last
 
-_HOW = "`adamomentum landscape` alone lists the runs"
+_HOW = "`adamomentum landscape --runs FOLDER` lists the runs"
 
 
 @dataclass(frozen=True)
@@ -35,65 +36,65 @@ class Found:
 
     @property
     def has_weights(self) -> bool:
-        """Whether there is a checkpoint, whole or not."""
+        """Whether a checkpoint exists, even a damaged one."""
         checkpoints = Checkpoints(self.folder)
         return checkpoints.last.exists() or checkpoints.previous.exists()
 
 
-def listed(folder: Path) -> list[Found]:
-    """The runs of a folder of results, in the order of what they are."""
+def list_runs(folder: Path) -> list[Found]:
+    """List the runs in a folder of results, sorted by workload, optimizer and seed."""
     if not (folder / "runs.sqlite").is_file():
-        raise LabError(f"there are no results in {folder}; --runs names the folder that has them.")
+        raise LabError(f"there are no results in {folder}; set --runs to the folder that has them.")
     runs = Store(folder).all()
     runs.sort(key=lambda run: (run.spec.workload, run.spec.optimizer, run.spec.seed, run.spec.id))
     return [Found(run, folder / run.spec.id) for run in runs]
 
 
 def find_runs(names: Sequence[str], folder: Path) -> list[Found]:
-    """Runs by their ids, the beginnings of these, or their folders; each once."""
-    here = listed(folder) if (folder / "runs.sqlite").is_file() else None
+    """Find runs by their ids, prefixes of ids, or folders. Each run is returned once."""
+    here = list_runs(folder) if (folder / "runs.sqlite").is_file() else None
     found: dict[str, Found] = {}
     for name in names:
-        one = _named(name, folder, here)
+        one = _find_run(name, folder, here)
         found.setdefault(one.run.spec.id, one)
     return list(found.values())
 
 
-def _named(name: str, folder: Path, here: list[Found] | None) -> Found:
+def _find_run(name: str, folder: Path, here: list[Found] | None) -> Found:
     path = Path(name)
     if path.is_dir() and (path.resolve().parent / "runs.sqlite").is_file():
-        key, among = path.resolve().name, listed(path.resolve().parent)
+        key, among = path.resolve().name, list_runs(path.resolve().parent)
     else:
-        key, among = name, here if here is not None else listed(folder)
+        key, among = name, here if here is not None else list_runs(folder)
     matching = [one for one in among if key and one.run.spec.id.startswith(key)]
     if len(matching) == 1:
         return matching[0]
     ids = [one.run.spec.id for one in (matching or among)]
     if matching:
-        raise LabError(f"{name!r} is the beginning of several runs: {', '.join(ids)}.")
+        raise LabError(f"{name!r} matches several runs: {', '.join(ids)}.")
     near = difflib.get_close_matches(key, ids, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise LabError(f"there is no run {name!r}{hint} among the {len(ids)} in {folder}; {_HOW}.")
+    raise LabError(f"there is no run {name!r} in {folder}{hint}. {_HOW}.")
 
 
-def comparable(found: Sequence[Found]) -> None:
-    """Refuse runs whose losses are not the same function."""
+def check_comparable(found: Sequence[Found]) -> None:
+    """Raise a LabError if the runs minimised different losses, or have no solution."""
     specs = [one.run.spec for one in found]
     for what in ("workload", "scale", "protocol"):
         values = list(dict.fromkeys(getattr(spec, what) for spec in specs))
         if len(values) > 1:
             raise LabError(
-                f"these runs differ in their {what} ({', '.join(values)}): their losses cannot be "
-                "compared."
+                f"these runs have a different {what} ({', '.join(values)}), so their losses cannot "
+                "be compared."
             )
     if len({spec.code for spec in specs}) > 1:
         raise LabError(
-            f"these runs are of several versions of {specs[0].workload}: their losses cannot be "
-            "compared."
+            f"these runs are of different versions of {specs[0].workload}, so their losses cannot "
+            "be compared."
         )
     for one in found:
         if one.run.status == "diverged":
-            raise LabError(f"the run {one.run.spec.id} diverged: it has no solution.")
+            raise LabError(f"the run {one.run.spec.id} diverged, so it has no solution.")
         if not one.has_weights:
             raise LabError(
                 f"the run {one.run.spec.id} ({one.run.status}) has no checkpoint in {one.folder}."
@@ -101,7 +102,7 @@ def comparable(found: Sequence[Found]) -> None:
 
 
 def reference_of(run: Run, file: Path | None) -> Reference:
-    """Where the workload of a run comes from. A user's is found by its file, if it is the same."""
+    """Find the workload of a run. A user's file must be given, or be in the working directory."""
     name = run.spec.workload
     if file is not None:
         return find_workload(str(file))
@@ -111,8 +112,8 @@ def reference_of(run: Run, file: Path | None) -> Reference:
     if beside.is_file() and (origin := find_workload(str(beside))).code == run.spec.code:
         return origin
     raise LabError(
-        f"the run {run.spec.id} is of {name}, which is not one of the lab's: --workload must name "
-        f"its file ({name}.py)."
+        f"the run {run.spec.id} is of {name}, which is not an installed workload; set --workload "
+        f"to its file ({name}.py)."
     )
 
 
@@ -122,22 +123,22 @@ class Solution:
 
     model: nn.Module
     epochs: float
-    """After so many."""
+    """Number of epochs trained, as a fraction."""
     averaged: int
-    """The mean of the weights after so many epochs."""
+    """Number of epochs whose weights were averaged."""
 
     @property
     def weights(self) -> list[Tensor]:
-        """Those that were trained."""
+        """The parameters that were trained."""
         return [param for param in self.model.parameters() if param.requires_grad]
 
 
 def solution(found: Found, problem: Problem) -> Solution:
-    """The weights of the last checkpoint, or where a workload averages them, the mean."""
+    """Load the last checkpoint. If the workload averages weights, load their mean."""
     state = _checkpoint(found)
     workload = problem.workload
     model = workload.model()
-    past = state["past"] if workload.averaged > 1 else []
+    past = state["past"] if at_scale(workload.averaged, workload.scale) > 1 else []
     params: list[Tensor] = list(model.parameters())
     try:
         model.load_state_dict(state["model"])
@@ -148,8 +149,8 @@ def solution(found: Found, problem: Problem) -> Solution:
                     torch._foreach_add_(params, weights, alpha=1 / len(past))
     except (RuntimeError, TypeError) as error:
         raise LabError(
-            f"the weights of the run {found.run.spec.id} do not fit the network of "
-            f"{found.run.spec.workload} as it is now."
+            f"the weights of the run {found.run.spec.id} do not fit the present network of "
+            f"{found.run.spec.workload}."
         ) from error
     if not all(bool(param.isfinite().all()) for param in params):
         raise LabError(f"the weights of the run {found.run.spec.id} are not finite.")
@@ -161,7 +162,7 @@ def _checkpoint(found: Found) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            state = Checkpoints(found.folder).load()
+            state = Checkpoints(found.folder, found.run.spec.id).load()
     except (UserWarning, OSError) as error:
         raise LabError(
             f"the checkpoint of the run {found.run.spec.id} in {found.folder} is damaged; train it "
@@ -169,17 +170,17 @@ def _checkpoint(found: Found) -> Any:
         ) from error
     if state is None or not {"model", "past", "epoch", "update"} <= set(state):
         raise LabError(
-            f"the run {found.run.spec.id} did not minimise one loss of one network: it has no such "
+            f"the run {found.run.spec.id} did not minimise one loss of one network, so it has no "
             "landscape."
         )
     return state
 
 
 class Problem:
-    """What was minimised, on a fixed part of the training examples, without chance in it.
+    """The minimised loss, without randomness, on a fixed part of the training examples.
 
-    Networks are in eval mode: no dropout, batch norm by its running statistics. Images are not
-    augmented. Texts that are read on from batch to batch begin anew with each.
+    Networks are in eval mode: there is no dropout, and batch norm uses its running statistics.
+    Images are not augmented. No state is carried from batch to batch.
     """
 
     def __init__(self, workload: Workload, examples: int) -> None:
@@ -188,7 +189,7 @@ class Problem:
             workload.augmented = lambda x: channels_last(  # type: ignore[method-assign]
                 workload.normalised(x)
             )
-        torch.manual_seed(0)  # as the loop does: data that is drawn
+        torch.manual_seed(0)  # for random data, as in the training loop
         train = workload.splits().train
         source = workload.source(train, training=True)
         self.per_epoch = max(len(source), 1)
@@ -199,21 +200,21 @@ class Problem:
         self.carries = False
 
     def losses(self, model: nn.Module) -> Iterator[tuple[float, Tensor]]:
-        """The loss of each batch, and its part of the whole. Can be differentiated twice."""
+        """Yield the loss of each batch with its weight. It can be differentiated twice."""
         for weight, batch in zip(self._weights, self._batches, strict=True):
             self.workload.state = None
-            with sdpa_kernel(SDPBackend.MATH):  # the fused one is differentiable once
+            with sdpa_kernel(SDPBackend.MATH):  # the fused kernel is differentiable only once
                 loss = self.workload.loss(model, batch)
             self.carries |= self.workload.state is not None
             yield weight, loss
 
     def loss(self, model: nn.Module) -> float:
-        """The mean over all."""
+        """Return the mean loss over all examples."""
         with torch.no_grad():
             return sum(weight * float(loss) for weight, loss in self.losses(model))
 
     def check(self, model: nn.Module) -> None:
-        """Refuse a loss that is random, or that is no number."""
+        """Raise a LabError if the loss is random or not finite."""
         torch.manual_seed(1)
         one = self.loss(model)
         if not math.isfinite(one):

@@ -1,4 +1,4 @@
-"""The loss about a solution, along random directions scaled filter by filter."""
+"""The loss around a solution, along filter-normalised random directions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from torch import Tensor
 
 Direction = list[Tensor]
 Loss = Callable[[], float]
-"""The loss with the weights as they are now."""
+"""Returns the loss at the present weights."""
 
 
 def direction(weights: Sequence[Tensor], generator: torch.Generator) -> Direction:
-    """Gaussian, each filter as long as that of the weights (Li et al., 2018, section 4).
+    """Draw a Gaussian direction with the filter norms of the weights (Li et al., 2018, section 4).
 
-    A filter is what the first index of a tensor of two or more dimensions picks: the weights of
-    one output. Biases and the parameters of norm layers (one dimension) stay where they are.
+    A filter is the slice of a tensor at one first index: the weights of one output. Tensors of one
+    dimension, such as biases and the parameters of norm layers, do not move.
     """
     found = []
     for weight in weights:
-        # Also drawn where it is not used: shapes alone decide what everyone gets.
+        # Always drawn, so that the random numbers depend only on the shapes.
         noise = torch.randn(weight.shape, generator=generator).to(weight.dtype)
         lengths = _lengths(noise)
         scale = _lengths(weight) / torch.where(lengths > 0, lengths, torch.ones_like(lengths))
@@ -30,9 +30,10 @@ def direction(weights: Sequence[Tensor], generator: torch.Generator) -> Directio
 
 
 def spread(weights: Sequence[Tensor]) -> Tensor:
-    """Root mean square of each entry of such a direction, all in one vector.
+    """Return the root mean square of each entry of such a direction, as one vector.
 
-    With S the diagonal matrix of it, the trace of SHS is the mean curvature along directions.
+    If S is the diagonal matrix of this vector and H the Hessian, the trace of SHS is the mean
+    curvature along directions.
     """
     return torch.cat([
         (_lengths(weight) / weight[0].numel() ** 0.5).expand_as(weight).flatten()
@@ -42,7 +43,7 @@ def spread(weights: Sequence[Tensor]) -> Tensor:
 
 
 def _lengths(weight: Tensor) -> Tensor:
-    """Of each filter, in a shape that multiplies the weight."""
+    """Return the norm of each filter, in a shape that broadcasts to the weight."""
     if weight.ndim < 2:
         return weight.abs()
     dims = tuple(range(1, weight.ndim))
@@ -51,7 +52,7 @@ def _lengths(weight: Tensor) -> Tensor:
 
 
 class Surroundings:
-    """The loss at points about the weights, which are put back afterwards."""
+    """Evaluates the loss around the weights, and restores them afterwards."""
 
     def __init__(self, weights: Sequence[Tensor], loss: Loss) -> None:
         self.weights = [weight.detach() for weight in weights]
@@ -59,7 +60,7 @@ class Surroundings:
         self.loss = loss
 
     def at(self, *steps: tuple[float, Direction]) -> float:
-        """After a step along each direction."""
+        """Return the loss after a step along each direction."""
         with torch.no_grad():
             try:
                 for length, along in steps:
@@ -69,12 +70,12 @@ class Surroundings:
                 torch._foreach_copy_(self.weights, self.centre)
 
     def grid(self, pair: tuple[Direction, Direction], axis: Sequence[float]) -> list[list[float]]:
-        """A row for each step along the second direction, a column for each along the first."""
+        """Return losses: a row per step along the second direction, a column per first."""
         first, second = pair
         return [[self.at((x, first), (y, second)) for x in axis] for y in axis]
 
     def rises(self, pair: tuple[Direction, Direction], radii: Sequence[float]) -> list[float]:
-        """How far the loss is above the centre at each radius: the mean of both ways along both."""
+        """Return the rise of the loss at each radius: the mean over both directions and signs."""
         here = self.at()
         return [
             statistics.fmean(self.at((sign * radius, way)) for way in pair for sign in (1, -1))

@@ -1,4 +1,4 @@
-"""What is said of a landscape: the claim, the verdicts, what they hold for."""
+"""The sentences of a landscape: the paper's claim, the verdicts and the notes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEASURES = {
 
 
 def sentences(comparisons: Sequence[dict[str, Any]]) -> list[str]:
-    """What each comparison of two groups says, in words."""
+    """Return a sentence for each comparison of two groups."""
     found = []
     for first, other in dict.fromkeys((c["first"], c["other"]) for c in comparisons):
         loss, *mine = (c for c in comparisons if (c["first"], c["other"]) == (first, other))
@@ -42,13 +42,13 @@ def sentences(comparisons: Sequence[dict[str, Any]]) -> list[str]:
             lower = sum((c["difference"]["mean"] or 0) < 0 for c in mine)
             parts.append(
                 f"{first} is lower than {other} in {lower} of {len(mine)} measures; with one seed "
-                "on a side, this decides nothing beyond these runs"
+                "per optimizer, this says nothing beyond these runs"
             )
         if loss["verdict"] in ("lower", "higher") and ("flatter" in said or "sharper" in said):
             parts.append(
-                f"But the loss of {first} at the solution is {loss['verdict']}, and curvature of a "
-                "cross entropy falls with the loss itself: this may be no more than how far each "
-                "was trained"
+                f"But the loss of {first} at the solution is {loss['verdict']}, and the curvature "
+                "of a cross entropy falls with the loss, so the cause may be how far each was "
+                "trained"
             )
         found.append(". ".join(parts) + ".")
     return found
@@ -63,39 +63,38 @@ def _all(measures: list[str], how_many: str = "all") -> str:
 def notes(
     runs: Sequence[dict[str, Any]], problem: Problem, directions: int, code: str
 ) -> list[str]:
-    """What must be known to read the numbers."""
+    """Return the notes that a reader of the numbers needs."""
     workload, first = problem.workload, runs[0]
     spec, epochs = first["spec"], at_scale(workload.epochs, workload.scale)
     which = "the weights of the last checkpoint"
     if first["averaged"] > 1:
         which = f"the mean of the weights after the last {first['averaged']} epochs"
     said = [
-        f"""The solution is {which}, after {first["epochs"]:g} of {epochs} epochs: not that of the
-        epoch which was best on validation""",
+        f"""The solution is {which}, after {first["epochs"]:g} of {epochs} epochs. It is not the
+        epoch that was best on validation""",
         f"""The loss is the one that was minimised, without weight decay, on {problem.examples:,}
         fixed training examples, without augmentation and with the network in eval mode (no dropout;
         batch norm by its running statistics), in float32""",
-        f"""Directions are Gaussian, each filter as long as that of the weights (Li et al., 2018);
-        biases and norm parameters stay. They come from the same random numbers for every run.
-        Surfaces are along the first of {directions} pairs; a rise is the mean over both ways along
-        all of them""",
-        """Errors of single runs are, of rise, trace and mean curvature, half a 95 % t-interval over
-        directions or probes; of the eigenvalue the residual of Lanczos' method. None holds the
-        choice of examples""",
-        """Eigenvalue and trace of the Hessian change when weights are rescaled although the network
-        computes the same (Dinh et al., 2017), and so with weight decay. Where norm layers follow,
-        the rise and the mean curvature along filter-normalised directions do not""",
-        f"""Each interval is 95 % by itself: with {len(MEASURES)} measures, one or more show a
-        difference by chance in up to one comparison of five""",
-        """Settings are those of the runs: where they were not tuned alike, this is no fair
+        f"""Directions are Gaussian with the filter norms of the weights (Li et al., 2018); biases
+        and norm parameters do not move. All runs use the same random numbers. Surfaces are along
+        the first of {directions} pairs. A rise is the mean over all pairs and both signs""",
+        """The error of a single run is half a 95 % t-interval over directions or probes; that of
+        the eigenvalue is the residual of Lanczos' method. Errors do not include the choice of
+        examples""",
+        """The eigenvalue and the trace of the Hessian change if weights are rescaled, even if the
+        network computes the same (Dinh et al., 2017); weight decay rescales weights. If norm layers
+        follow, the rise and the mean curvature along filter-normalised directions do not change""",
+        f"""Each interval is a separate 95 % interval: with {len(MEASURES)} measures, up to one
+        comparison in five shows a difference by chance""",
+        """The runs keep their own settings. If these were not tuned equally, this is not a fair
         comparison of the optimizers""",
     ]
     if problem.carries:
-        said.append("State is not carried from batch to batch: each begins anew")
+        said.append("No state is carried from batch to batch")
     if code != spec["code"]:
         said.append(
-            f"""THE WORKLOAD HAS CHANGED since these runs (then {spec["code"]}, now {code}): their
-            weights are evaluated by a loss that may not be theirs"""
+            f"""THE WORKLOAD HAS CHANGED since these runs (then {spec["code"]}, now {code}): the
+            loss here may differ from the one they minimised"""
         )
     if first["epochs"] < epochs:
         said.append("THE RUNS ARE NOT FINISHED")

@@ -1,1 +1,1 @@
-"""Networks. They know no optimizer and no workload."""
+"""Networks, independent of optimizers and workloads."""

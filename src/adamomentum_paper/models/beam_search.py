@@ -9,26 +9,26 @@ import torch
 from torch import Tensor
 
 Step = Callable[[Tensor, Tensor], Tensor]
-"""Last tokens and parents, both (sentences, beam), to the log-probabilities of the next token.
+"""Maps last tokens and parents, both (sentences, beam), to log-probabilities of the next token.
 
-A parent is the row (sentence x beam + hypothesis) of the call before that is continued. Sentences
-that are done are left out of the next call; the others stay in their order.
+A parent is the row (sentence x beam + hypothesis) of the previous call that a hypothesis continues.
+Finished sentences are left out of the next call; the others keep their order.
 """
 
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """Of each sentence, the best first."""
+    """The hypotheses of each sentence, best first."""
 
     tokens: Tensor
-    """(sentences, beam, longest), without the end; filled with it."""
+    """(sentences, beam, longest), without the end token, padded with it."""
     lengths: Tensor
-    """Tokens of each, without the end."""
+    """Number of tokens of each, without the end token."""
     scores: Tensor
-    """Of each; -inf where fewer than `beam` were found."""
+    """Score of each; -inf if fewer than `beam` were found."""
 
     def best(self) -> list[list[int]]:
-        """The first of each sentence."""
+        """Return the best hypothesis of each sentence."""
         tokens, lengths = self.tokens[:, 0].tolist(), self.lengths[:, 0].tolist()
         return [row[:length] for row, length in zip(tokens, lengths, strict=True)]
 
@@ -36,20 +36,20 @@ class Hypotheses:
 def beam_search(
     step: Step, limits: Tensor, beam: int, end: int, penalty: float = 1.0, least: int = 1
 ) -> Hypotheses:
-    """The likeliest sequences, as far as a beam finds them.
+    """Search the likeliest sequences with a beam.
 
-    A hypothesis is finished once its end is among the best `beam` continuations of its sentence,
-    and a sentence once `beam` of them are, or its limit is reached. The score is the sum of
-    log-probabilities divided by length^penalty, where the end counts as a token. Unlike fairseq's,
-    the limit is each sentence's own: what it is batched with makes no difference.
+    A hypothesis is finished when its end is among the best `beam` continuations of its sentence. A
+    sentence is finished when `beam` hypotheses are, or at its limit. The score is the sum of
+    log-probabilities divided by length^penalty, where the end counts as a token. Each sentence has
+    its own limit, unlike in fairseq, so the result does not depend on the batch.
 
     Args:
-        step: what the network says.
-        limits: of each sentence, the most tokens before its end.
-        beam: hypotheses of each sentence.
+        step: the network.
+        limits: the largest number of tokens before the end, for each sentence.
+        beam: hypotheses per sentence.
         end: the token that ends, and begins, a sequence.
-        penalty: 0 prefers short ones, 1 compares means, more prefers long ones.
-        least: tokens that must come before the end.
+        penalty: 0 prefers short sequences, 1 compares means, more prefers long sequences.
+        least: the smallest number of tokens before the end.
     """
     n, longest, device = len(limits), int(limits.max()), limits.device
     done = Hypotheses(
@@ -57,8 +57,8 @@ def beam_search(
         torch.zeros((n, beam), dtype=torch.int64, device=device),
         torch.full((n, beam), -torch.inf, device=device),
     )
-    count = torch.zeros(n, dtype=torch.int64, device=device)  # of finished ones
-    # Those not finished, and the hypotheses of each; at the start there is but one.
+    count = torch.zeros(n, dtype=torch.int64, device=device)  # finished hypotheses
+    # Unfinished sentences, and the hypotheses of each; there is only one at the start.
     sentences = torch.arange(n, device=device)
     tokens = torch.full((n, beam, longest), end, device=device)
     scores = torch.full((n, beam), -torch.inf, device=device)
@@ -99,7 +99,7 @@ def beam_search(
 
 
 def _allow(continued: Tensor, end: int, may_end: bool, must_end: Tensor) -> None:
-    """Rule out what must not come next."""
+    """Rule out tokens that must not come next."""
     if not may_end:
         continued[..., end] = -torch.inf
     if bool(must_end.any()):

@@ -17,11 +17,12 @@ BLOCKS = 3
 
 
 class BigGANGenerator(nn.Module):
-    """Noise and a class to a 32x32 image.
+    """Maps noise and a class to a 32x32 image.
 
-    The noise is cut into equal parts: one is the first layer's, and one of each block, which with
-    the class, embedded once for all of them, decides about its norms. Attention on 16x16. Every
-    layer but that embedding has spectral norm; batch norm always goes by the batch.
+    The noise is cut into equal parts, one for the first layer and one for each block. The part of a
+    block and the shared embedding of the class condition its batch norm, which always uses the
+    statistics of the batch. Attention is on 16x16. Every layer except the embedding has spectral
+    norm.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class BigGANGenerator(nn.Module):
         self.last = spectral(nn.Conv2d(width, 3, 3, padding=1))
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Images between -1 and 1."""
+        """Return images with values from -1 to 1."""
         first, *parts = z.chunk(BLOCKS + 1, 1)
         embedded = self.embedding(labels)
         x = self.first(first).unflatten(1, (self.width, 4, 4))

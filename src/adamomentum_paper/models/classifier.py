@@ -1,4 +1,4 @@
-"""A small classifier whose last features stand for what is in an image."""
+"""A small classifier whose last features describe an image, for fd-cnn."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 
 class FeatureClassifier(nn.Module):
-    """Three convolutions with batch norm, halving the image twice, and a mean over its pixels.
+    """Three convolutions with batch norm that halve the image twice, then a mean over pixels.
 
-    Images come as bytes, or as floats from 0 to 255.
+    Images are bytes, or floats from 0 to 255.
     """
 
     def __init__(self, channels: int, width: int, classes: int) -> None:
@@ -24,6 +24,6 @@ class FeatureClassifier(nn.Module):
         self.head = nn.Linear(before, classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The features (n, number)."""
+        """Return the features (n, number)."""
         result: Tensor = self.layers(images.float() / 127.5 - 1)
         return result

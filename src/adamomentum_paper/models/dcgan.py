@@ -1,4 +1,4 @@
-"""DCGAN (Radford et al., 2016): noise to images by transposed convolutions, and back."""
+"""DCGAN (Radford et al., 2016): generator and discriminator of strided convolutions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from adamomentum_paper.models.gan_blocks import orthogonal
 
 
 def _widths(width: int, halvings: int) -> list[int]:
-    """From the image inwards: twice as many channels wherever it is halved."""
+    """Return the channels from the image inwards: twice as many after each halving."""
     return [width << i for i in range(halvings + 1)]
 
 
 def _norm(width: int) -> nn.Module:
-    """By the batch, in evaluation too."""
+    """Return a batch norm that uses the statistics of the batch, in evaluation too."""
     return nn.BatchNorm2d(width, track_running_stats=False)
 
 
 class DCGANGenerator(nn.Module):
-    """From `start` x `start` pixels the image is doubled so many times, to `width` channels.
+    """Maps noise to images, from `start` x `start` pixels and then doubled `doublings` times.
 
-    The paper's: 512-256-128-64 channels on 4, 8, 16 and 32 pixels.
+    The last of the doubled layers has `width` channels. The paper's network has 512, 256, 128 and
+    64 channels on 4, 8, 16 and 32 pixels.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class DCGANGenerator(nn.Module):
         self.layers = nn.Sequential(*layers, last, nn.Tanh())
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Images between -1 and 1; the classes do not matter."""
+        """Return images with values from -1 to 1. Labels are ignored."""
         del labels
         result: Tensor = self.layers(z)
         return result
@@ -69,7 +70,7 @@ class DCGANDiscriminator(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Flatten(), last)
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        """One number for each image, large where it looks real; the classes do not matter."""
+        """Return one number per image, large if it looks real. Labels are ignored."""
         del labels
         result: Tensor = self.layers(x).squeeze(1)
         return result

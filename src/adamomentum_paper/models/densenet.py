@@ -13,7 +13,7 @@ def _activation(width: int) -> tuple[nn.Module, nn.Module]:
 
 
 class DenseLayer(nn.Module):
-    """A 1x1 and a 3x3 convolution, each after batch norm and ReLU; the result joins the input."""
+    """A 1x1 and a 3x3 convolution, each after batch norm and ReLU, concatenated with the input."""
 
     def __init__(self, before: int, growth: int) -> None:
         super().__init__()
@@ -25,17 +25,17 @@ class DenseLayer(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The new channels before the old ones."""
+        """Return the new channels, followed by the old ones."""
         return torch.cat([self.layers(x), x], 1)
 
 
 def densenet(
     blocks: tuple[int, ...] = DENSENET121, growth: int = 12, classes: int = 10
 ) -> nn.Sequential:
-    """Blocks of dense layers; between them channels and image are halved.
+    """Return blocks of dense layers. Between blocks, the channels and the image are halved.
 
-    Growth 12 is the network of the paper's CIFAR-10 figures, about a million parameters; growth 32
-    is what DenseNet-121 means elsewhere.
+    The paper's network for CIFAR-10 has growth 12 and about a million parameters. Elsewhere,
+    DenseNet-121 means growth 32.
     """
     width = 2 * growth
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, padding=1, bias=False)]

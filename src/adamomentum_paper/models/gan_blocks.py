@@ -1,4 +1,4 @@
-"""Parts of the residual GANs: normalised layers, conditional batch norm, attention, blocks."""
+"""Parts of residual GANs: normalised layers, conditional batch norm, attention and blocks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch.nn import functional
 from torch.nn.utils.parametrizations import spectral_norm
 
 Layer = Callable[[nn.Module], nn.Module]
-"""What is done to a convolution or linear layer as it is made: `orthogonal` or `spectral`."""
+"""Wraps a new convolution or linear layer: `orthogonal` or `spectral`."""
 Norm = Callable[[int], nn.Module]
-"""A conditional norm of so many channels."""
+"""Makes a conditional norm of this many channels."""
 
 
 def orthogonal(module: nn.Module) -> nn.Module:
-    """A layer with an orthogonal matrix and no bias (Brock et al., 2019)."""
+    """Initialise a layer with an orthogonal matrix and zero bias (Brock et al., 2019)."""
     nn.init.orthogonal_(module.weight)  # type: ignore[arg-type]
     if isinstance(bias := getattr(module, "bias", None), Tensor):
         nn.init.zeros_(bias)
@@ -24,7 +24,7 @@ def orthogonal(module: nn.Module) -> nn.Module:
 
 
 def spectral(module: nn.Module) -> nn.Module:
-    """The same, divided by its largest singular value at every use (Miyato et al., 2018)."""
+    """Initialise a layer as `orthogonal` does, and give it spectral norm (Miyato et al., 2018)."""
     normalised: nn.Module = spectral_norm(orthogonal(module))
     return normalised
 
@@ -33,10 +33,10 @@ class ConditionalBatchNorm(nn.Module):
     """Batch norm whose gain and bias depend on a condition.
 
     Args:
-        width: channels.
-        gain: from the condition to what is added to a gain of 1.
-        bias: from the condition to the bias.
-        running: evaluate with running statistics; else with those of the batch.
+        width: number of channels.
+        gain: maps the condition to an offset from a gain of 1.
+        bias: maps the condition to the bias.
+        running: whether to evaluate with running statistics instead of those of the batch.
     """
 
     def __init__(self, width: int, gain: nn.Module, bias: nn.Module, running: bool) -> None:
@@ -45,7 +45,7 @@ class ConditionalBatchNorm(nn.Module):
         self.gain, self.bias = gain, bias
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
-        """The batch, normalised."""
+        """Return the normalised batch."""
         gain, bias = self.gain(condition), self.bias(condition)
         result: Tensor = self.norm(x) * (1 + gain[:, :, None, None]) + bias[:, :, None, None]
         return result
@@ -54,8 +54,8 @@ class ConditionalBatchNorm(nn.Module):
 class PixelAttention(nn.Module):
     """Self-attention over the pixels of an image (Zhang et al., 2019).
 
-    Queries and keys have an eighth of the channels, values half; keys and values are max-pooled. It
-    starts as the identity.
+    Queries and keys have an eighth of the channels, values have half. Keys and values are
+    max-pooled. The layer is initialised as the identity.
     """
 
     def __init__(self, width: int, layer: Layer) -> None:
@@ -67,7 +67,7 @@ class PixelAttention(nn.Module):
         self.gain = nn.Parameter(torch.zeros(1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The image, and what it attends to."""
+        """Return the image plus its attention."""
         query = self.query(x).flatten(2).mT
         key = functional.max_pool2d(self.key(x), 2).flatten(2).mT
         value = functional.max_pool2d(self.value(x), 2).flatten(2).mT
@@ -77,7 +77,7 @@ class PixelAttention(nn.Module):
 
 
 class UpBlock(nn.Module):
-    """Norm, ReLU and convolution twice, the image doubled in between, and a shortcut."""
+    """Norm, ReLU and convolution, twice, with a shortcut. The image is doubled in between."""
 
     def __init__(self, before: int, after: int, norm: Norm, layer: Layer) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class UpBlock(nn.Module):
 
     def forward(self, x: Tensor, condition: Tensor) -> Tensor:
         """The sum of both ways."""
-        # 1x1 convolutions and copies of pixels commute; this order is the cheaper.
+        # 1x1 convolutions and copies of pixels commute; this order is cheaper.
         short = double(self.shortcut(x))
         x = self.first(double(functional.relu(self.norms[0](x, condition))))
         result: Tensor = short + self.second(functional.relu(self.norms[1](x, condition)))
@@ -96,9 +96,9 @@ class UpBlock(nn.Module):
 
 
 class DownBlock(nn.Module):
-    """Convolutions with ReLU, then where asked for a mean over 2x2, and a shortcut.
+    """Two convolutions with ReLU, an optional 2x2 mean, and a shortcut.
 
-    The `first` block of a network sees the image itself, which no ReLU may cut.
+    The `first` block of a network gets the image itself, so it begins without ReLU.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class DownBlock(nn.Module):
 class ProjectionDiscriminator(nn.Module):
     """Residual blocks, a sum over pixels, and a product with the class (Miyato and Koyama, 2018).
 
-    Every layer has spectral norm. For 32x32 images; attention, where asked for, on 16x16.
+    Every layer has spectral norm. Images are 32x32. The optional attention is on 16x16.
     """
 
     def __init__(self, width: int, classes: int, attention: bool = False) -> None:
@@ -141,12 +141,12 @@ class ProjectionDiscriminator(nn.Module):
         self.embedding = spectral(nn.Embedding(classes, width))
 
     def forward(self, x: Tensor, labels: Tensor) -> Tensor:
-        """One number for each image, large where it looks real."""
+        """Return one number per image, large if it looks real."""
         h = functional.relu(self.blocks(x)).sum((2, 3))
         result: Tensor = self.head(h).squeeze(1) + (self.embedding(labels) * h).sum(1)
         return result
 
 
 def double(x: Tensor) -> Tensor:
-    """Every pixel four times."""
+    """Double the image by copying pixels."""
     return functional.interpolate(x, scale_factor=2.0)

@@ -10,32 +10,31 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 State = list[tuple[Tensor, Tensor]]
-"""Of each layer, hidden and cell."""
+"""Hidden and cell state of each layer."""
 
 
 def locked_dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """The same units dropped at every time step; x is (time, batch, units)."""
+    """Drop the same units at every time step. x is (time, batch, units)."""
     if not training or p == 0:
         return x
     return x * functional.dropout(x.new_ones(1, *x.shape[1:]), p)
 
 
 class LSTMLayer(nn.LSTM):
-    """One layer, whose recurrent matrix loses a part of its weights for a whole sequence.
+    """One LSTM layer with dropout of its recurrent weights, drawn once per sequence.
 
-    nn.LSTM holds and initialises the weights; the sequence runs with the thinned matrix, through
-    which gradients flow to the stored one.
+    nn.LSTM holds and initialises the weights. Gradients reach them through the dropout.
     """
 
     def __init__(self, inputs: int, units: int, weight_dropout: float) -> None:
         super().__init__(inputs, units)
         self.weight_dropout = weight_dropout
 
-    # nn.LSTM also takes packed sequences, and no state; this does not.
+    # Unlike nn.LSTM, this takes no packed sequences, and needs a state.
     def forward(  # type: ignore[override]
         self, x: Tensor, state: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The hidden units at every time step, and the state after the last."""
+        """Return the hidden units at every time step, and the state after the last."""
         inputs, recurrent, *biases = cast(list[Tensor], self._flat_weights)
         recurrent = functional.dropout(recurrent, self.weight_dropout, self.training)
         weights = [inputs, recurrent, *biases]
@@ -46,21 +45,21 @@ class LSTMLayer(nn.LSTM):
 
 
 class LSTMLanguageModel(nn.Module):
-    """Tied embedding, layers of LSTM of which the last is as wide as the embedding, a softmax.
+    """An embedding, LSTM layers, and a softmax whose weights are tied to the embedding.
 
     Args:
         words: size of the vocabulary.
-        width: of the embedding, and so of the last layer.
-        hidden: units of the layers before it.
-        layers: how many.
-        frozen: whether the recurrent matrices stay at their initial values. The authors' scripts
-            train none: they wrap the thinned matrix in a fresh parameter at every step, so that no
-            gradient reaches the stored one.
-        dropout: of the output.
+        width: width of the embedding and of the last layer.
+        hidden: units of the other layers.
+        layers: number of LSTM layers.
+        frozen: keep the recurrent matrices at their initial values. The authors' scripts do so by
+            accident: they wrap the matrix in a new parameter at every step, so that no gradient
+            reaches the stored one.
+        dropout: dropout of the output.
         between: dropout between layers.
         inputs: dropout of the embedded words.
-        embedding: part of the words whose embedding is zeroed for a whole sequence.
-        recurrent: part of the recurrent weights dropped for a whole sequence.
+        embedding: fraction of the words whose embedding is zeroed, drawn once per sequence.
+        recurrent: dropout of the recurrent weights, drawn once per sequence.
     """
 
     def __init__(
@@ -90,12 +89,12 @@ class LSTMLanguageModel(nn.Module):
                 layer.weight_hh_l0.requires_grad_(False)
 
     def zero_state(self, batch: int) -> State:
-        """The state before the first word."""
+        """Return the state before the first word."""
         shapes = [(1, batch, units) for units in self.units]
         return [(self.bias.new_zeros(shape), self.bias.new_zeros(shape)) for shape in shapes]
 
     def forward(self, words: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
-        """For words (time, batch): logits, the last layer with and without dropout, the state."""
+        """Map words (time, batch) to logits, the last layer with and without dropout, and state."""
         table = self.embedding.weight
         if self.training and self.rows:
             kept = functional.dropout(table.new_ones(len(table), 1), self.rows)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside the identity, or a 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions with a shortcut, which is a 1x1 convolution if the shape changes."""
 
     def __init__(self, before: int, width: int, stride: int) -> None:
         super().__init__()
@@ -24,19 +24,26 @@ class BasicBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """ReLU of the sum."""
+        """Return the ReLU of the sum."""
         return nn.functional.relu(self.residual(x) + self.shortcut(x))
 
 
 def resnet(
     blocks: tuple[int, ...], classes: int, width: int = 64, *, large_images: bool = False
 ) -> nn.Sequential:
-    """A stem, stages of so many basic blocks, each twice as wide and half as large, and a mean.
+    """Return a residual network: a stem, stages of basic blocks, a mean and a linear layer.
 
-    The stem is a 3x3 convolution for 32x32 images; for large ones (ImageNet's) a 7x7 convolution
-    and a max-pool that together quarter them.
+    Each stage is twice as wide as the one before and halves the image. The stem is a 3x3
+    convolution for images of 32x32. For large images, as in ImageNet, it is a 7x7 convolution and a
+    max-pool, which reduce the image by a factor of 4.
+
+    Args:
+        blocks: number of blocks in each stage.
+        classes: number of classes.
+        width: channels of the first stage.
+        large_images: whether to use the stem for large images.
     """
-    # Also made where it is not used: its random numbers come before all others.
+    # Always made, since it draws the first random numbers.
     layers: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False)]
     if large_images:
         layers = [nn.Conv2d(3, width, 7, 2, 3, bias=False)]

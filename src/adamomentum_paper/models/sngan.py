@@ -1,4 +1,4 @@
-"""The generator of SNGAN (Miyato et al., 2018, table 4), told the class as by Miyato and Koyama."""
+"""The generator of SNGAN (Miyato et al., 2018, table 4), conditional as in Miyato and Koyama."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _norm(width: int, classes: int) -> nn.Module:
 
 
 class SNGANGenerator(nn.Module):
-    """Noise and a class to a 32x32 image: three residual blocks from 4x4 on."""
+    """Maps noise and a class to a 32x32 image, by three residual blocks that start at 4x4."""
 
     def __init__(self, latent: int = 128, width: int = 256, classes: int = 10) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class SNGANGenerator(nn.Module):
         self.last = orthogonal(nn.Conv2d(width, 3, 3, padding=1))
 
     def forward(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Images between -1 and 1."""
+        """Return images with values from -1 to 1."""
         x = self.first(z).unflatten(1, (self.width, 4, 4))
         for block in self.blocks:
             x = block(x, labels)

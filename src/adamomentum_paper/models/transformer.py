@@ -1,7 +1,7 @@
 """The pre-norm Transformer (Vaswani et al., 2017) as the authors ran it on IWSLT'14.
 
-Everything goes through `forward`, decoding too: what wraps a network for several devices or another
-precision wraps nothing else.
+Everything goes through `forward`, including decoding, since wrappers for several devices or other
+precisions wrap only that method.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 KeysValues = tuple[Tensor, Tensor]
-"""Each (sentences, heads, length, width of a head)."""
+"""Keys and values, each (sentences, heads, length, width of a head)."""
 
 
 class Shape(NamedTuple):
-    """Sizes and dropout. The default is the paper's (notes on the paper, section 3)."""
+    """Sizes and dropout. The defaults are those of the authors' scripts."""
 
     layers: int = 6
-    """Of the encoder, and of the decoder."""
+    """Layers of the encoder, and of the decoder."""
     width: int = 512
     hidden: int = 1024
-    """Of the feed-forward layers."""
+    """Width of the feed-forward layers."""
     heads: int = 4
     dropout: float = 0.3
     attention_dropout: float = 0.1
-    """Of the weights of attention."""
+    """Dropout of the attention weights."""
     relu_dropout: float = 0.1
-    """Inside the feed-forward layers."""
+    """Dropout inside the feed-forward layers."""
 
 
-class _Kept:
-    """What one layer of the decoder keeps from step to step."""
+class _LayerCache:
+    """The cache of one layer of the decoder."""
 
     def __init__(self, cross: KeysValues) -> None:
         self.cross = cross
-        """Of the source, computed once; all hypotheses of a sentence share them."""
+        """Keys and values of the source. All hypotheses of a sentence share them."""
         self.own: KeysValues | None = None
-        """Of the tokens so far; here each hypothesis is a sentence."""
+        """Keys and values of the tokens so far, for each hypothesis."""
 
     def grow(self, new: KeysValues) -> KeysValues:
-        """With the keys and values of one more token."""
+        """Append the keys and values of one more token, and return all."""
         if self.own is not None:
             new = (torch.cat([self.own[0], new[0]], 2), torch.cat([self.own[1], new[1]], 2))
         self.own = new
         return new
 
     def reorder(self, sentences: Tensor, rows: Tensor) -> None:
-        """Keep these, in this order."""
+        """Keep these sentences and hypotheses, in this order."""
         if self.own is not None:
             self.own = (self.own[0][rows], self.own[1][rows])
         if len(sentences) != len(self.cross[0]):
@@ -58,17 +58,19 @@ class _Kept:
 
 
 class Cache:
-    """What decoding keeps from step to step; new for every batch of sentences."""
+    """Keys and values that decoding reuses. Make a new cache for every batch of sentences."""
 
     def __init__(self) -> None:
         self.mask: Tensor | None = None
         self.length = 0
-        self.layers: list[_Kept] = []
+        self.layers: list[_LayerCache] = []
 
     def reorder(self, parents: Tensor) -> None:
-        """Continue these hypotheses: rows of the step before, (sentences, beam).
+        """Continue these hypotheses of the previous step.
 
-        A sentence may be dropped, but not change its place otherwise.
+        Args:
+            parents: rows of the previous step, (sentences, beam). Sentences may be dropped, but
+                must keep their order.
         """
         if self.mask is None:
             return
@@ -92,14 +94,14 @@ class Attention(nn.Module):
         nn.init.xavier_uniform_(self.out.weight)
 
     def keys_values(self, x: Tensor) -> KeysValues:
-        """Of what is attended to."""
+        """Return the keys and values of x."""
         keys, values = self.key_value(x).chunk(2, -1)
         return self._split(keys), self._split(values)
 
     def forward(
         self, x: Tensor, kept: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """What each position of x finds; the mask is True where it may look."""
+        """Attend from each position of x. The mask is True at visible positions."""
         dropout = self.dropout if self.training else 0.0
         found = functional.scaled_dot_product_attention(
             self._split(self.query(x)), *kept, mask, dropout, causal
@@ -125,7 +127,7 @@ def _feed_forward(shape: Shape) -> nn.Sequential:
 
 
 class EncoderLayer(nn.Module):
-    """Attention to the source, then two linear layers; each after a norm, added to its input."""
+    """Self-attention, then two linear layers. Each follows a norm and is added to its input."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -135,7 +137,7 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The next layer's input."""
+        """Return the input of the next layer."""
         y = self.norms[0](x)
         x = x + self.dropout(self.own(y, self.own.keys_values(y), mask))
         added: Tensor = x + self.dropout(self.feed_forward(self.norms[1](x)))
@@ -143,7 +145,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """As the encoder's, with attention to the translation so far, and then to the source."""
+    """Attention to the translation so far, attention to the source, then two linear layers."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -154,12 +156,12 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(
-        self, x: Tensor, cross: KeysValues, mask: Tensor, kept: _Kept | None = None
+        self, x: Tensor, cross: KeysValues, mask: Tensor, kept: _LayerCache | None = None
     ) -> Tensor:
-        """The next layer's input: of whole translations, or of one token of each hypothesis.
+        """Return the input of the next layer, for whole translations or for one token.
 
-        Of hypotheses, x is (sentences, beam, width): they are so many queries to one source, and
-        only the attention to their own tokens has to tell them apart.
+        With a cache, x is one token of each hypothesis, (sentences, beam, width). All hypotheses of
+        a sentence query the same source; only self-attention treats them separately.
         """
         y = self.norms[0](x)
         if kept is None:
@@ -174,10 +176,10 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Logits of the next token of a translation.
+    """Returns logits of the next token of a translation.
 
-    One embedding serves the encoder, the decoder and the output. Initialised as in fairseq, save
-    that all biases are 0.
+    Encoder, decoder and output share one embedding. Weights are initialised as in fairseq, but all
+    biases are 0.
     """
 
     def __init__(self, vocabulary: int, padding: int, shape: Shape | None = None) -> None:
@@ -197,13 +199,13 @@ class Transformer(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(self, source: Tensor, target: Tensor, cache: Cache | None = None) -> Tensor:
-        """The logits after each token of `target`.
+        """Return the logits after each token of `target`.
 
         Args:
-            source: numbers of tokens, padded behind, (sentences, length).
-            target: the same of translations, as far as they are known. With a cache, the last token
-                of each hypothesis, (sentences, beam); the source is read by the first such call.
-            cache: of the calls before.
+            source: tokens of the sentences, padded at the end, (sentences, length).
+            target: tokens of the translations so far, (sentences, length). With a cache, the last
+                token of each hypothesis, (sentences, beam).
+            cache: the cache of the previous calls. The first call with it reads the source.
         """
         layers: Any = self.decoder
         if cache is None:
@@ -216,7 +218,7 @@ class Transformer(nn.Module):
             if cache.mask is None:
                 cache.mask = self._visible(source)
                 memory = self._encode(source, cache.mask)
-                cache.layers = [_Kept(layer.cross.keys_values(memory)) for layer in layers]
+                cache.layers = [_LayerCache(layer.cross.keys_values(memory)) for layer in layers]
             x = self._embed(target, torch.tensor([cache.length], device=target.device))
             for layer, kept in zip(layers, cache.layers, strict=True):
                 x = layer(x, kept.cross, cache.mask, kept)
@@ -241,7 +243,7 @@ class Transformer(nn.Module):
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
-    """Sines, then cosines, of each position at wavelengths from 2 pi to 20,000 pi."""
+    """Return sines, then cosines, of each position. Wavelengths are from 2 pi to 20,000 pi."""
     half = width // 2
     steps = torch.arange(half, device=positions.device) / (half - 1)
     angles = positions[:, None] * 10_000.0**-steps

@@ -1,4 +1,4 @@
-"""VGG for 32x32 images, as the authors ran it (notes on the paper, section 3)."""
+"""VGG for 32x32 images, as the authors ran it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 from torch import nn
 
-POOL = 0  # in a list of widths: halve the image
+POOL = 0  # stands for a max-pool in a list of widths
 VGG16 = (64, 64, POOL, 128, 128, POOL, *(256,) * 3, POOL, *(512,) * 3, POOL, *(512,) * 3, POOL)
 
 
 def vgg(widths: tuple[int, ...] = VGG16, classes: int = 10, dropout: float = 0.5) -> nn.Sequential:
-    """3x3 convolutions with batch norm, then two hidden layers with dropout.
+    """Return 3x3 convolutions with batch norm, then two hidden layers with dropout.
 
-    The convolutions are drawn from N(0, 2/(k² c_out)), their biases 0.
+    Weights of the convolutions are drawn from N(0, 2/(k² c_out)); their biases are 0.
     """
     layers: list[nn.Module] = []
     before = 3

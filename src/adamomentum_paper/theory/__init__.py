@@ -1,6 +1,6 @@
-"""The claims of the paper's theory, tested: one file each in this folder.
+"""Tests of the paper's theory, one file for each claim.
 
-A module here whose name does not begin with `_` defines `CLAIM`; adding one is adding a file.
+Each public module here defines `CLAIM`. To add a claim, add a file.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ Word = Literal["holds", "holds only when", "does not hold"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One statement of the paper, and what was found of it."""
+    """One statement of the paper, and the result of its test."""
 
     statement: str
     word: Word
-    found: str  # with its numbers; after `holds only when`, the condition
+    found: str  # begins with the condition if the word is `holds only when`
 
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers for the page."""
+    """A table of numbers for the page."""
 
     title: str
     columns: tuple[str, ...]
@@ -46,34 +46,34 @@ class Table:
 
 @dataclass(frozen=True)
 class TheoryClaim:
-    """A claim of the paper: what computes, what judges and what draws are apart.
+    """A claim of the paper, with functions that compute, judge, tabulate and draw.
 
-    Only `compute` is slow and random, by its own seed; the others see nothing but its numbers.
+    Only `compute` is slow and random, with a fixed seed. The others depend on its numbers alone.
     """
 
     name: str
     title: str
     place: str
-    """Where in the paper."""
+    """The place in the paper."""
     says: str
     done: str
-    """What was simulated or measured here."""
+    """What this page simulates or measures."""
     compute: Callable[[Size, Tick], Numbers]
     judge: Callable[[Numbers], list[Finding]]
     tables: Callable[[Numbers], list[Table]]
     draw: Callable[[Numbers, Figure], None]
     notes: str
-    """Where the paper contradicts itself, and what limits the test; a blank line between two."""
+    """Contradictions in the paper, and limits of the test. Blank lines separate the notes."""
 
 
 def verdict(findings: list[Finding]) -> Word:
-    """Of a page: what all its findings agree on, or `holds only when`."""
+    """Return the verdict of a page: the word of all its findings, or `holds only when`."""
     words = {finding.word for finding in findings}
     return words.pop() if len(words) == 1 else "holds only when"
 
 
 def summary(findings: list[Finding]) -> str:
-    """How many of the statements hold."""
+    """Return a sentence that counts how many of the statements hold."""
     said = {"holds": "hold", "holds only when": "only under conditions", "does not hold": "do not"}
     counts = {text: sum(f.word == word for f in findings) for word, text in said.items()}
     return f"of {count_noun(len(findings), 'statement')} " + ", ".join(
@@ -82,12 +82,12 @@ def summary(findings: list[Finding]) -> str:
 
 
 def names() -> list[str]:
-    """Every claim, in the paper's order."""
+    """Return the names of all claims, in the paper's order."""
     return list(_claims())
 
 
 def get(name: str) -> TheoryClaim:
-    """The claim of this name."""
+    """Return the claim of this name."""
     if name not in _claims():
         raise LabError(unknown("claim", name, [*_claims(), "all"]))
     return _claims()[name]

@@ -1,4 +1,4 @@
-"""Linear streams on [-1, 1] against which averages of squares forget too fast.
+"""Linear streams on [-1, 1] that make averages of squares forget too fast.
 
 After Reddi, Kale and Kumar, "On the convergence of Adam and beyond" (2018), section 3.
 """
@@ -17,10 +17,10 @@ from adamomentum_paper.theory._online import BETA1, BETA2, DECAY, EPS, Array
 
 @dataclass(frozen=True)
 class Adversary:
-    """A stream C theta, then -theta for the rest of a period, and who plays it.
+    """A stream of C theta, then -theta for the rest of a period, and the method's settings.
 
-    With `random`, C theta comes at random, as often. On average the gradient is positive: the best
-    point is -1, the worst 1.
+    With `random`, C theta comes at random times with the same frequency. The mean gradient is
+    positive, so the best point is -1 and the worst is 1.
     """
 
     name: str
@@ -44,7 +44,7 @@ SETTINGS = (
 
 
 def play(rounds: int, tick: Tick) -> Numbers:
-    """Both forms on all streams: regret as a part of the worst point's, where periods end."""
+    """Play both forms on all streams. Regret is relative to the worst point, at ends of periods."""
     gradients = np.stack([_gradients(setting, rounds) for setting in SETTINGS], 1)
     sums = gradients.cumsum(0)
     every = max(3, rounds // 20 // 3 * 3)
@@ -71,7 +71,7 @@ def play(rounds: int, tick: Tick) -> Numbers:
 
 
 def _bound(played: dict[str, Array], gradients: Array, j: int, rounds: int) -> float:
-    """The theorem's, of one stream; the best point is -1."""
+    """Return the theorem's bound for one stream."""
     s = SETTINGS[j]
     t = np.arange(1, rounds + 1)
     roots = np.sqrt(played["used"][:rounds, j])
@@ -93,7 +93,7 @@ def _gradients(setting: Adversary, rounds: int) -> Array:
 
 
 def _play(gradients: Array, *, amsgrad: bool) -> dict[str, Array]:
-    """By round and stream: losses, points, the v in use, and whether t v_t fell."""
+    """Return losses, points, the v in use, and whether t v_t fell, by round and stream."""
     beta1, decay, beta2, alpha = np.array(
         [[s.beta1, s.decay, s.beta2, s.alpha] for s in SETTINGS]
     ).T

@@ -1,4 +1,4 @@
-"""The optimizers themselves in basins, under stable gradient noise."""
+"""Simulate the optimizers themselves in basins, with stable gradient noise."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ METHODS = {
 def run_basins(
     many: int, steps: int, warm: int, random: torch.Generator, tick: Tick
 ) -> list[Numbers]:
-    """The optimizers themselves, in units of lr and of the noise: g = h lr/sigma y + noise.
+    """Run the optimizers, in units of lr and of the noise: g = h lr/sigma y + noise.
 
-    Before the clock starts, whatever leaves its basin is put back to the minimum, at rest, so that
-    the second moments are those of a long stay and the first steps, ten times lr, do not count.
+    During the first `warm` steps, trajectories that leave their basin go back to the minimum, at
+    rest. Second moments are then those of a long stay, and AdaMomentum's long first steps do not
+    count.
     """
     named: list[dict[str, Any]] = []
     for a in TAILS:
@@ -66,7 +67,7 @@ def run_basins(
             still = (y.detach() > -width_left) & (y.detach() < width_right)
             if step >= 0:
                 exits[key].pass_time(1.0, still)
-            else:  # put back at rest what left
+            else:  # put trajectories that left back at rest
                 y.data.mul_(still)
                 optimizers[key].state[y]["exp_avg"].mul_(still)
         tick((step + warm) / (steps + warm))
@@ -74,6 +75,6 @@ def run_basins(
     noise2, m2, count = squares.sum(-1).tolist()
     for i, case in enumerate(named):
         case |= {key: means[key][i] for key in METHODS}
-        # Of what the assumption compares: at least 1 means that it holds.
+        # The ratio of the two sides of the assumption, which holds from 1 on.
         case["assumption"] = BETA1 * m2[i] / ((2 - BETA1) * noise2[i]) if count[i] else None
     return named

@@ -1,4 +1,4 @@
-"""Names and colours of the methods, the same in all figures (distinct for the colour-blind)."""
+"""Names and colour-blind safe colours of the methods, the same in all figures."""
 
 NAMES = {
     "adamomentum": "AdaMomentum",

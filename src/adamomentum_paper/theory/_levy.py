@@ -1,4 +1,4 @@
-"""Stable noise, and the times at which it drives something out of a set."""
+"""Stable noise, and exit times of trajectories from a set."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 
 def stable(alpha: Tensor, random: torch.Generator) -> Tensor:
-    """Symmetric stable numbers, one for each tail index in (0, 2], of scale 1.
+    """Draw symmetric stable numbers of scale 1, one for each tail index in (0, 2].
 
-    Chambers, Mallows and Stuck (1976): E exp(itX) = exp(-|t|^alpha), so that at 2 they are normal
-    with variance 2, and at 1 Cauchy.
+    Uses the method of Chambers, Mallows and Stuck (1976). E exp(itX) = exp(-|t|^alpha), so the
+    numbers are normal with variance 2 at tail index 2, and Cauchy at 1.
     """
     u = math.pi * (torch.rand(alpha.shape, generator=random, dtype=torch.float64) - 0.5)
     w = -torch.log1p(-torch.rand(alpha.shape, generator=random, dtype=torch.float64))
@@ -25,12 +25,12 @@ def stable(alpha: Tensor, random: torch.Generator) -> Tensor:
 
 
 def tail(alpha: float) -> float:
-    """C of P(|X| > x) ~ C x^-alpha, which is also the jumps' rate beyond 1 in Levy motion."""
+    """Return C of P(|X| > x) ~ C x^-alpha. It is also the rate of jumps above 1 in Levy motion."""
     return 2 / math.pi * math.gamma(alpha) * math.sin(math.pi * alpha / 2)
 
 
 def columns(cases: Sequence[tuple[float, ...]], trajectories: int) -> list[Tensor]:
-    """Each number of the cases as a tensor (case, trajectory)."""
+    """Return each column of the cases as a tensor (case, trajectory)."""
     return [
         torch.tensor(column, dtype=torch.float64)[:, None].expand(-1, trajectories).contiguous()
         for column in zip(*cases, strict=True)
@@ -40,8 +40,9 @@ def columns(cases: Sequence[tuple[float, ...]], trajectories: int) -> list[Tenso
 class Exits:
     """First exit times of many trajectories, some of which stay to the end.
 
-    Of waiting times without memory, all time spent inside over the number of exits is the maximum
-    likelihood estimate of the mean; 2 x time / mean is then chi-squared with 2 x exits degrees.
+    If exit times are exponential, the total time inside divided by the number of exits is the
+    maximum likelihood estimate of their mean. 2 x time / mean is then chi-squared with 2 x exits
+    degrees of freedom.
     """
 
     def __init__(self, shape: torch.Size) -> None:
@@ -49,12 +50,12 @@ class Exits:
         self.time = torch.zeros(shape, dtype=torch.float64)
 
     def pass_time(self, seconds: float, still: Tensor) -> None:
-        """So much time passed; who is not still inside has left, for good."""
+        """Add time to the trajectories inside. Those not in `still` have left for good."""
         self.time += seconds * self.inside
         self.inside &= still
 
     def mean(self) -> list[dict[str, float | int | None]]:
-        """Over the last dimension: mean exit time with its 95 % interval, and how many left."""
+        """Return the mean exit time, its 95 % interval and the exits, over the last dimension."""
         from scipy.stats import chi2
 
         found: list[dict[str, float | int | None]] = []
@@ -69,7 +70,7 @@ class Exits:
 
 
 def exponent(x: Sequence[float], times: list[dict[str, float | int | None]]) -> tuple[float, float]:
-    """Slope of log E[exit] over log x, weighted by exits, and half its 95 % interval."""
+    """Fit the slope of log E[exit] over log x, weighted by exits. Also returns its half-width."""
     points = [
         (math.log(a), math.log(float(t["mean"])), float(t["exits"] or 0))
         for a, t in zip(x, times, strict=True)

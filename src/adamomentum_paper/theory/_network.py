@@ -11,13 +11,13 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from adamomentum_lab.digits import digits
 
-WIDTH, LAYERS = 30, 5  # the paper's; it does not name the data
+WIDTH, LAYERS = 30, 5  # as in the paper, which does not name the data
 
 
 class Network:
-    """Five fully connected layers of width 30 for the digits; all weights are one vector.
+    """Five fully connected layers of width 30, whose weights are one vector.
 
-    The paper names neither the data nor the activation; here the embedded digits, and ReLU.
+    The paper names neither the data nor the activation. Here they are the digits and ReLU.
     """
 
     def __init__(self, seed: int) -> None:
@@ -33,7 +33,7 @@ class Network:
         self.weights = nn.Parameter(parameters_to_vector(self._model.parameters()).detach())
 
     def gradient(self, rows: Tensor | None = None) -> tuple[float, Tensor]:
-        """Loss and gradient at the weights, over these examples or all."""
+        """Return loss and gradient at the weights, over these examples or all."""
         images, labels = self.images, self.labels
         if rows is not None:
             images, labels = images[rows], labels[rows]
@@ -43,5 +43,5 @@ class Network:
         return loss.item(), torch.cat([part.flatten() for part in parts])
 
     def batch(self, size: int, random: torch.Generator) -> Tensor:
-        """Numbers of examples drawn without replacement."""
+        """Draw indices of examples without replacement."""
         return torch.randperm(len(self.labels), generator=random)[:size]

@@ -1,4 +1,4 @@
-"""Smooth functions with known constants, and AdaMomentum on them as the theorem has it."""
+"""Smooth functions with known constants, and runs of AdaMomentum in the theorem's form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Function:
-    """The same function of each coordinate, with minimum 0."""
+    """A function that is applied to each coordinate and summed. Its minimum is 0."""
 
     value: Callable[[Array], Array]
     gradient: Callable[[Array], Array]
@@ -34,14 +34,14 @@ FUNCTIONS = {
         lambda x: x * x / (1 + x * x), lambda x: 2 * x / (1 + x * x) ** 2, 2.0, 3 * math.sqrt(3) / 8
     ),
 }  # fmt: skip
-NOISE = 0.5  # each coordinate's, with a random sign: |g| <= |f'| + 0.5, sigma^2 = 0.25 d
+NOISE = 0.5  # of each coordinate, with random sign: |g| <= |f'| + 0.5, sigma^2 = 0.25 d
 DIMENSION = 10
 START = np.linspace(0.5, 2.5, DIMENSION)
 
 
 @dataclass(frozen=True)
 class DescentSetting:
-    """How it is run; alpha None is the largest that the conditions admit."""
+    """The settings of a run. alpha None is the largest that the conditions admit."""
 
     name: str
     eps: float
@@ -63,13 +63,13 @@ _SIZES = {"smoke": (300, 8), "default": (100_000, 40), "paper": (1_000_000, 40)}
 
 
 def smooth(function: str, setting: DescentSetting) -> Smooth:
-    """The theorem's constants."""
+    """Return the theorem's constants."""
     f = FUNCTIONS[function]
     return Smooth(f.lipschitz, f.largest + NOISE, setting.eps, setting.beta2)
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """Many trajectories of all functions and settings at once; then short ones without noise."""
+    """Run many trajectories of all functions and settings, then short ones without noise."""
     steps, many = _SIZES[size]
     ends = horizons(steps)
     alphas = [
@@ -112,7 +112,7 @@ QUIET = Smooth(lipschitz=1.0, gradient=1.0, eps=1.0, beta2=0.999)
 
 
 def _short(*, printed: bool) -> Numbers:
-    """1 - cos x from 0.1 without noise, alpha the largest admitted, for several horizons."""
+    """Run 1 - cos x from 0.1 without noise, with the largest admitted alpha, for some horizons."""
     alphas = np.array([QUIET.admissible(steps, printed=printed) for steps in SHORT])
     theta, m, v, total = np.full(len(SHORT), 0.1), *np.zeros((3, len(SHORT)))
     averages = [0.0] * len(SHORT)
@@ -132,7 +132,7 @@ def _short(*, printed: bool) -> Numbers:
 
 
 def _quiet_step(g: Any, m: Any, v: Any, t: int) -> Any:
-    """The direction of step t, and the averages after it."""
+    """Return the direction of step t, and the averages after it."""
     scalars = rule.scalars(
         t, beta1=1 - t**-0.5, beta2=QUIET.beta2, eps=QUIET.eps, bias_correction=False
     )
@@ -140,7 +140,7 @@ def _quiet_step(g: Any, m: Any, v: Any, t: int) -> Any:
 
 
 def _constant_gradient(steps: int) -> float:
-    """1/sqrt(v) after so many gradients of 1: the smallest there is."""
+    """Return 1/sqrt(v) after `steps` gradients of 1, which is its smallest value."""
     m = v = 0.0
     for t in range(1, steps + 1):
         _, m, v = _quiet_step(1.0, m, v, t)
@@ -148,14 +148,14 @@ def _constant_gradient(steps: int) -> float:
 
 
 def admitted(eps: float, beta2: float = 0.999, steps: int = 100_000) -> dict[str, float]:
-    """What the conditions admit for L = G = 1, and when the bound says more than |f'| <= 1."""
+    """Return what the conditions admit for L = G = 1, and when the bound is below |f'| <= 1."""
     made_of = Smooth(1.0, 1.0, eps, beta2)
     alpha = made_of.admissible(steps)
     longest = min(1 / math.sqrt(1 - beta2), made_of.b_u(1))
 
     def says(exponent: float) -> float:
         long = round(10**exponent)
-        # Of one coordinate: f - min f = 1, f'^2 = 0.5, sigma^2 = 0.25.
+        # One coordinate with f - min f = 1, f'^2 = 0.5 and sigma^2 = 0.25.
         return made_of.bound(long, made_of.admissible(long), 1.0, 0.5, 0.25)
 
     low, high = 0.0, 60.0

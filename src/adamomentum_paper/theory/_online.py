@@ -1,6 +1,6 @@
-"""Online convex problems with a known comparator, and AdaMomentum as the regret theorem plays it.
+"""Online convex problems with a known best point, and AdaMomentum in the regret theorem's form.
 
-Arrays are (schedule of beta1, alpha, seed, coordinate); a seed draws a stream of its own.
+Arrays are (schedule of beta1, alpha, seed, coordinate). Each seed has its own stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALPHAS = (0.001, 0.01, 0.1)
 
 
 class LossStream(Protocol):
-    """One convex function a round, for each seed; play starts at 0."""
+    """One convex function per round, for each seed. The iterates start at 0."""
 
     seeds: int
     dimension: int
@@ -31,7 +31,7 @@ class LossStream(Protocol):
         """Losses and gradients of round t, from 1."""
 
     def comparator(self, rounds: int) -> tuple[Array, Array]:
-        """The best fixed points of the first rounds, and the sums of losses there."""
+        """Return the best fixed points of the first rounds, and the sums of losses there."""
 
 
 class Quadratic:
@@ -50,16 +50,16 @@ class Quadratic:
         return 0.5 * (g * g).sum(-1), g
 
     def comparator(self, rounds: int) -> tuple[Array, Array]:
-        """The mean."""
+        """Return the means."""
         c = self._c[:rounds]
         best = c.mean(0)
         return best, 0.5 * ((c - best) ** 2).sum((0, 2))
 
 
 class Digits:
-    """Logistic regression on real images of digits, one a round: is the digit 5 or more?
+    """Logistic regression on images of digits, one per round: is the digit 5 or more?
 
-    A small ridge makes the best point exist and be unique.
+    A small ridge penalty ensures that a unique best point exists.
     """
 
     ridge = 1e-3
@@ -83,7 +83,7 @@ class Digits:
         return loss, self.ridge * theta - x * _wrong(margin)[..., None]
 
     def comparator(self, rounds: int) -> tuple[Array, Array]:
-        """By Newton's method."""
+        """Return the best points, found by Newton's method."""
         found = [self._newton(self._order[:rounds, s]) for s in range(self.seeds)]
         return np.stack([best for best, _ in found]), np.array([loss for _, loss in found])
 
@@ -110,9 +110,9 @@ class Digits:
 
 
 class Sparse:
-    """Absolute loss |theta_i - c_{t,i}| of the features present, the i-th in 1/i^2 of the rounds.
+    """Absolute loss |theta_i - c_{t,i}| of the present features. The i-th is in 1/i^2 of rounds.
 
-    Gradients are -1, 0 or 1 wherever theta is; the best point is the median of each feature.
+    Gradients are -1, 0 or 1 everywhere. The best point is the median of each feature.
     """
 
     dimension = 100
@@ -121,7 +121,7 @@ class Sparse:
         self.seeds = seeds
         random = np.random.default_rng(3)
         shape = (rounds, seeds, self.dimension)
-        # The page's largest arrays: in float32, to halve them.
+        # float32, since these are the largest arrays of the page.
         often = np.arange(1, self.dimension + 1) ** -2.0
         self._present = random.random(shape, dtype=np.float32) < often
         centre = random.uniform(-2, 0, (seeds, self.dimension)).astype(np.float32)
@@ -133,7 +133,7 @@ class Sparse:
         return np.abs(off).sum(-1), np.sign(off)
 
     def comparator(self, rounds: int) -> tuple[Array, Array]:
-        """The medians; 0 for a feature that was never present."""
+        """Return the medians, or 0 for a feature that was never present."""
         best, loss = np.zeros((self.seeds, self.dimension)), np.zeros(self.seeds)
         for s in range(self.seeds):
             for i in range(self.dimension):
@@ -145,17 +145,17 @@ class Sparse:
 
 
 class Far:
-    """f_t = |theta - 10,000| in one dimension: the best point is far from where play starts."""
+    """f_t = |theta - 10,000| in one dimension: the best point is far from the start."""
 
     seeds, dimension, point = 1, 1, 10_000.0
 
     def at(self, t: int, theta: Array) -> tuple[Array, Array]:
-        """Losses and gradients; all rounds are alike."""
+        """Losses and gradients, the same in all rounds."""
         del t
         return np.abs(theta - self.point).sum(-1), np.sign(theta - self.point)
 
     def comparator(self, rounds: int) -> tuple[Array, Array]:
-        """The point, without loss."""
+        """Return the point, where the loss is 0."""
         del rounds
         return np.full((1, 1), self.point), np.zeros(1)
 
@@ -191,7 +191,7 @@ class Play:
         self.fell, self.fell_much, self.step_fails = np.zeros((3, *shape[:-1]))
 
     def step(self) -> None:
-        """One round of all."""
+        """Play one round."""
         self.t += 1
         t, before = self.t, self.used
         loss, g = self._stream.at(t, self.theta)
@@ -213,18 +213,18 @@ class Play:
         self.m2 = self.beta2 * self.m2 + m2
         self.alone = self.beta2 * self.alone + ((1 - beta1) * g) ** 2
         self.g_max = np.maximum(self.g_max, np.abs(g).max(-1))
-        # Round-off is not a fall.
+        # Rounding errors do not count as a fall.
         self.fell += (used < before * (1 - 1e-12)).mean(-1)
         self.fell_much += (t * used < (t - 1) * before * (1 - 1e-12)).mean(-1)
         self.step_fails += (self.m2 < self.alone * (1 - 1e-12)).mean(-1)
 
     @property
     def used(self) -> Array:
-        """The v that the theorem speaks of: in the AMSGrad form, the largest so far."""
+        """The v of the theorem. In the AMSGrad form, it is the largest so far."""
         return self.v if self.v_max is None else self.v_max
 
     def so_far(self) -> dict[str, Any]:
-        """Regret, and what its bound is made of; lists by schedule, alpha and seed."""
+        """Return the regret and the quantities in its bound, by schedule, alpha and seed."""
         best, loss = self._stream.comparator(self.t)
         far = np.maximum(self.high - best, best - self.low).max(-1)
         found = {
@@ -244,5 +244,5 @@ class Play:
 
 
 def _wrong(margin: Array) -> Array:
-    """1/(1 + e^margin), without overflow."""
+    """Return 1/(1 + e^margin) without overflow."""
     return np.exp(-np.logaddexp(0, margin))

@@ -1,4 +1,4 @@
-"""A claim's page, figure and numbers as files, and the index of all."""
+"""Write the page, figure and numbers of a claim, and the index of all pages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _SOURCES = ("theory", "models", "data")
 
 
 def make(claim: TheoryClaim, size: Size, folder: Path, tick: Tick) -> tuple[dict[str, Any], bool]:
-    """Write NAME.json, NAME.png and NAME.html; numbers that are there already are not made again.
+    """Write NAME.json, NAME.png and NAME.html. Existing numbers are not computed again.
 
-    Returns what is in the JSON file, and whether it was computed now.
+    Returns the content of the JSON file, and whether its numbers were computed now.
     """
     file = folder / f"{claim.name}.json"
     make_folder(folder)
@@ -57,7 +57,7 @@ def make(claim: TheoryClaim, size: Size, folder: Path, tick: Tick) -> tuple[dict
 
 
 def write_index(folder: Path) -> Path:
-    """The list of all pages in a folder, each with its verdict."""
+    """Write the list of all pages in a folder, with their verdicts."""
     made = [
         (claim, report)
         for claim in map(theory.get, theory.names())
@@ -69,13 +69,13 @@ def write_index(folder: Path) -> Path:
 
 
 def _as_read(value: dict[str, Any]) -> dict[str, Any]:
-    """What is judged, shown and returned is what the file holds."""
+    """Pass a value through JSON, so that it is the same as when it is read from the file."""
     read: dict[str, Any] = json.loads(dumps(value))
     return read
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """What a file of ours holds; nothing, if it is not there, or damaged."""
+    """Read a JSON file. Return an empty dictionary if it is missing or damaged."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -146,7 +146,7 @@ _CLAIM = """{% macro word(text) %}<span class="word {{ text | replace(" ", "-") 
 {% endfor %}
 </tbody></table></div>
 {% endfor %}
-<h2>To be read with it</h2>
+<h2>Notes</h2>
 <ul>
 {% for note in report.notes %}
 <li>{{ note }}</li>
@@ -162,8 +162,8 @@ _INDEX = """{% block title %}The theory of AdaMomentum, tested{% endblock %}
 {% block body %}
 <h1>The theory of AdaMomentum, tested</h1>
 <p>The claims of sections 3 and 4 of "Rethinking Adam: A Twofold Exponential Moving Average
-Approach" and of its toy experiments, each simulated or measured. A verdict follows from the numbers
-on its page by rules that are fixed in the code.</p>
+Approach", and those of its toy experiments, are simulated or measured here. Fixed rules in the code
+derive each verdict from the numbers on its page.</p>
 <div class="wide"><table>
 <thead><tr><th scope="col">claim<th scope="col">where<th scope="col">verdict</tr></thead>
 <tbody>

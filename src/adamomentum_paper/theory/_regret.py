@@ -1,4 +1,4 @@
-"""What the regret theorem, its corollary and their proofs say, held against the played streams."""
+"""Compare the regret theorem, its corollary and their proofs with the streams played."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cases(
     numbers: Numbers, *forms: str, stream: str | None = None, schedule: str | None = None,
     alpha: float | None = None,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Every record of a run at a horizon, with what it was; those asked for, if any are."""
+    """Yield the record of every run at every horizon, with its settings. Arguments filter them."""
     for name, form in product([stream] if stream else STREAMS, forms or FORMS):
         records = numbers["streams"][name]
         for rounds, record in zip(numbers["horizons"], records[form], strict=True):
@@ -38,7 +38,7 @@ def cases(
 
 
 def bound(case: dict[str, Any], *, short: bool = False, iterates: bool = False) -> float:
-    """The theorem's; `short` with the shorter lemma, `iterates` with D_inf as printed."""
+    """Return the theorem's bound. `short` uses the shorter lemma, `iterates` D_inf as printed."""
     distance = case["iterates_distance" if iterates else "distance"]
     made_of = Regret(
         case["rounds"], case["alpha"], BETA1, BETA2, distance,
@@ -48,7 +48,7 @@ def bound(case: dict[str, Any], *, short: bool = False, iterates: bool = False) 
 
 
 def average(case: dict[str, Any], eps: float = EPS) -> Average:
-    """What the corollary's bound is made of."""
+    """Return the quantities in the corollary's bound."""
     return Average(
         case["rounds"], case["dimension"], case["alpha"], BETA1, BETA2, DECAY, eps,
         case["distance"], case["gradient"],
@@ -56,7 +56,7 @@ def average(case: dict[str, Any], eps: float = EPS) -> Average:
 
 
 def rates_of(numbers: Numbers, stream: str, schedule: str, alpha: float) -> dict[str, Any]:
-    """Exponents of R(T)/T and of its bound over the last 1.5 decades, AMSGrad form."""
+    """Fit exponents of R(T)/T and of its bound over the last 1.5 decades, in the AMSGrad form."""
     kept = [
         case
         for case in cases(numbers, "amsgrad", stream=stream, schedule=schedule, alpha=alpha)
@@ -73,7 +73,7 @@ def rates_of(numbers: Numbers, stream: str, schedule: str, alpha: float) -> dict
 
 
 def judge(numbers: Numbers) -> list[Finding]:
-    """Theorem, corollary, and what their proofs rest on."""
+    """Judge the theorem, the corollary, and steps of their proofs."""
     return [
         _theorem(numbers),
         _monotone(numbers),
@@ -115,12 +115,12 @@ def _theorem(numbers: Numbers) -> Finding:
 
 
 def _last(numbers: Numbers, stream: str, form: str, key: str) -> float:
-    """Mean over schedules, alphas and seeds at the last horizon."""
+    """Return the mean over schedules, alphas and seeds at the last horizon."""
     return float(np.mean(numbers["streams"][stream][form][-1][key]))
 
 
 def _if(word: Word, condition: str) -> str:
-    """The condition, where the verdict calls for one."""
+    """Return the condition if the verdict needs one."""
     return f"{condition}. " if word == "holds only when" else ""
 
 
@@ -204,7 +204,7 @@ def _rate(numbers: Numbers) -> Finding:
 
 
 def _allowed(numbers: Numbers) -> float:
-    """Exponent of sqrt((1 + log T)/T) over the rounds of the fit."""
+    """Fit the exponent of sqrt((1 + log T)/T) over the same rounds."""
     rounds = numbers["horizons"]
     return rate(rounds, [math.sqrt((1 + math.log(t)) / t) for t in rounds])
 
@@ -247,7 +247,7 @@ def _sparse(numbers: Numbers) -> Finding:
 
 
 def grid() -> list[tuple[int, float, float, float]]:
-    """The corollary for d = G = D = 1, alpha 0.01: T, eps, as printed, as derived."""
+    """Return T, eps, and the corollary as printed and as derived, for d = G = D = 1, alpha 0.01."""
     made_of = [
         Average(rounds, 1, 0.01, BETA1, BETA2, DECAY, eps, 1.0, 1.0)
         for eps, rounds in product(GRID_EPS, (100, 20_000, 10_000_000))

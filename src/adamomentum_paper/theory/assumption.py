@@ -1,4 +1,4 @@
-"""Assumptions 5 and 3 of the paper on the network of its Figure 2."""
+"""Test Assumptions 5 and 3 of the paper on the network of its Figure 2."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
 
 BETA1, BETA2 = 0.9, 0.999
-FACTOR = BETA1 / (2 - BETA1)  # of m^2, in Assumption 5
-PURE_NOISE = FACTOR * (1 - BETA1) / (1 + BETA1)  # both sides' ratio, for independent noise alone
+FACTOR = BETA1 / (2 - BETA1)  # the factor of m^2 in Assumption 5
+PURE_NOISE = FACTOR * (1 - BETA1) / (1 + BETA1)  # ratio of the two sides for independent noise
 BATCHES = (8, 32, 128, 512, 850)
 METHODS = {"adamomentum": "exp_avg_momentum_sq", "adam": "exp_avg_sq"}
 LR = 1e-3
@@ -25,7 +25,7 @@ _SIZES = {"smoke": (100, 1), "default": (1_000, 2), "paper": (10_000, 5)}  # ste
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """Both sides of Assumption 5 and the product of Assumption 3 at every step."""
+    """Compute both sides of Assumption 5 and the product of Assumption 3 at every step."""
     steps, seeds = _SIZES[size]
     numbers: Numbers = {"steps": steps, "seeds": seeds, "window": WINDOW, "runs": []}
     numbers["examples"] = len(Network(0).labels)
@@ -40,7 +40,7 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 
 def _run(name: str, batch: int, steps: int, seed: int) -> dict[str, torch.Tensor]:
-    """One training run: at each step what the assumptions speak of."""
+    """Train once, and record the quantities of the assumptions at each step."""
     net = Network(seed)
     random = torch.Generator().manual_seed(50 + seed)
     optimizer = contenders.get(name).build([net.weights], lr=LR, betas=(BETA1, BETA2))
@@ -55,7 +55,7 @@ def _run(name: str, batch: int, steps: int, seed: int) -> dict[str, torch.Tensor
             found[key].append(side)
         window += squares
         if t % WINDOW == 0:
-            alive = window[0] > 0  # some weights never have a gradient: their pixel is always dark
+            alive = window[0] > 0  # weights of pixels that are always dark have no gradient
             found["coordinates"].append(float((window[0] <= window[1])[alive].double().mean()))
             window.zero_()
         net.weights.grad = gradient
@@ -75,7 +75,7 @@ def _summary(name: str, batch: int, traces: list[dict[str, torch.Tensor]]) -> Nu
     noise, momentum, product = map(over_seeds, ("noise", "momentum", "product"))
     steps = noise.shape[1]
     late = slice(steps // 2, None)
-    # Means of stretches, for the picture.
+    # The figure shows means over this many steps.
     stretch = max(1, steps // 50)
 
     def smooth(values: torch.Tensor) -> list[float]:
@@ -103,7 +103,7 @@ def _summary(name: str, batch: int, traces: list[dict[str, torch.Tensor]]) -> Nu
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """Figure 2 late in training; the choice of the batch; coordinates; Assumption 3."""
+    """Judge Figure 2 late in training, the choice of the batch, coordinates, and Assumption 3."""
     ours = [run for run in numbers["runs"] if run["optimizer"] == "adamomentum"]
     held = [run["batch"] for run in ours if run["steps_held"] >= 0.95]
     yield Finding(
@@ -155,7 +155,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """One row for each optimizer and batch."""
+    """Return one row for each optimizer and batch."""
     return [
         Table(
             f"After {numbers['steps']} steps, {numbers['seeds']} seeds. Ratio: b1 m^2/(2-b1) over "
@@ -171,7 +171,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """Both sides over the steps; their ratio over batches; coordinates; the integral."""
+    """Draw both sides over the steps, their ratio over batches, and the integral."""
     (small, large), (ratio, integral) = figure.subplots(2, 2)
     ours = {r["batch"]: r for r in numbers["runs"] if r["optimizer"] == "adamomentum"}
     for axes, batch in ((small, BATCHES[1]), (large, BATCHES[-1])):
@@ -209,26 +209,26 @@ CLAIM = TheoryClaim(
     title="Is the noise small beside the momentum?",
     place="section 3.2, Assumptions 3 and 5, Figure 2",
     says="""The proof that AdaMomentum stays longer in flat basins needs E[noise^2] to be at most
-    b1 E[m^2]/(2-b1) for large t. This is called mild, since batches can be chosen large and noise
-    is usually much lower than gradients; Figure 2 shows it on a network of five layers of width 30.
-    Assumption 3 needs gradient and momentum to point alike most of the time.""",
-    done="""That network was trained on real images (the digits) with AdaMomentum and Adam, with
-    batches of four sizes. At every step the gradient over all examples was computed too: so the
-    noise is known exactly, and with it both sides of Assumption 5, over all weights and for each
-    one (averaged over 50 steps), and the product of Assumption 3.""",
+    b1 E[m^2]/(2-b1) for large t. The paper calls this mild, since batches can be large and noise is
+    usually much smaller than gradients. Figure 2 shows it for a network of five layers of width 30.
+    Assumption 3 needs gradient and momentum to have the same direction most of the time.""",
+    done=f"""That network was trained on real images (the digits) with AdaMomentum and Adam, with
+    {len(BATCHES)} sizes of batches. At every step the gradient over all examples was computed as
+    well, which gives the exact noise. From it follow both sides of Assumption 5, summed over all
+    weights and for each weight (averaged over {WINDOW} steps), and the product of Assumption 3.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    The paper names neither the data, the batch, the activation nor the lr of its Figure 2. Here:
-    the digits of scikit-learn, ReLU, lr 0.001.
+    The paper does not name the data, the batch, the activation or the lr of its Figure 2. This page
+    uses the digits of scikit-learn, ReLU, and lr 0.001.
 
-    For gradients that are independent noise E[m^2] = 0.053 E[noise^2]: the two sides are then 0.043
-    apart, 23 times too little. Late in training the ratio is near that, although noise and momentum
-    both fall.
+    If gradients are independent noise, E[m^2] = 0.053 E[noise^2]. The ratio of the two sides is
+    then 0.043, which is too small by a factor of 23. Late in training the ratio is close to that,
+    although noise and momentum both fall.
 
-    Batches are drawn without replacement, so that a batch of all examples would have no noise at
-    all, and the assumption would hold with nothing left to prove.
+    Batches are drawn without replacement. A batch of all examples would therefore have no noise,
+    and the assumption would hold trivially.
 
-    Assumption 3 also asks beta1 <= beta2 <= 2 beta1 and bounds on v; the former holds for the
-    usual values.
+    Assumption 3 also requires beta1 <= beta2 <= 2 beta1, which holds for the usual values, and
+    bounds on v.
     """,
 )  # fmt: skip

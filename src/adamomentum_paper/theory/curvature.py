@@ -15,7 +15,7 @@ from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._pair import Pair
 
-# The paper draws the curve without numbers; these are ours.
+# The paper draws the curve without numbers. These are our choice.
 FLAT, STEEP = 0.01, 1.0  # slopes of the plateau and of the descent
 CORNER, MINIMUM = 1.0, 3.0  # where the plateau ends, and the lowest point
 BASIN = 0.4  # half the basin's width
@@ -24,19 +24,19 @@ AREAS = {"A": "corner", "B": "descent", "C": "basin"}
 BETA2S = (0.9, 0.99, 0.999)
 LRS = (3e-4, 1e-3, 3e-3)
 METHODS = ("adamomentum", "adam")
-CONTROL = "adamomentum-debiased"  # AdaMomentum without its first steps of up to ten times lr
+CONTROL = "adamomentum-debiased"  # AdaMomentum without its long first steps
 TOLERANCE, STAY = 0.01, 50
 _STEPS = {"smoke": 1_500, "default": 20_000, "paper": 100_000}
 
 
 def slope(x: Tensor, width: Tensor) -> Tensor:
-    """The gradient: flat, then steep, then through zero at the minimum."""
+    """Return the gradient: flat, then steep, then zero at the minimum."""
     rise = torch.sigmoid((x - CORNER) / width)
     return -(FLAT + (STEEP - FLAT) * rise) * torch.tanh((MINIMUM - x) / BASIN)
 
 
 def height(points: list[float], width: float) -> list[float]:
-    """The curve itself, from its gradient, for the picture; 0 at its lowest."""
+    """Return the curve, integrated from its gradient, with minimum 0."""
     x = torch.tensor(points, dtype=torch.float64)
     g = slope(x, torch.tensor(width))
     f = torch.cat([torch.zeros(1), torch.cumulative_trapezoid(g, x)])
@@ -44,12 +44,12 @@ def height(points: list[float], width: float) -> list[float]:
 
 
 def bounds_of(width: Tensor | float) -> tuple[Tensor | float, ...]:
-    """Where the areas A, B and C begin, and where C ends: well before the gradient vanishes."""
+    """Return the starts of areas A, B and C, and the end of C, which is before the minimum."""
     return CORNER - 3 * width, CORNER + 3 * width, MINIMUM - 2 * BASIN, MINIMUM - BASIN / 10
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """Effective steps on the same path, and where each method's own path leads."""
+    """Compute effective steps on a common path, and each method's own path."""
     steps = _STEPS[size]
     numbers: Numbers = {"steps": steps, "same_path": [], "own_path": []}
     for i, b2 in enumerate(BETA2S):
@@ -64,15 +64,15 @@ def compute(size: Size, tick: Tick) -> Numbers:
     return numbers
 
 
-# Neither method minds the scale of its gradients when eps is negligible: lr a at x is a times lr 1
-# at x/a, so that all cases are one parameter.
+# Without eps, both methods are invariant to the scale of gradients: lr a at x is a times lr 1 at
+# x/a. So one parameter holds all cases.
 CASES = [(lr, corner) for lr in LRS for corner in SHARPNESS]
 _LRS = torch.tensor([lr for lr, _ in CASES], dtype=torch.float64)
 _WIDTHS = torch.tensor([SHARPNESS[corner] for _, corner in CASES], dtype=torch.float64)
 
 
 def _same_path(b2: float, steps: int) -> Iterator[Numbers]:
-    """AdaMomentum's effective step over Adam's on Adam's path, from area A to the end of C."""
+    """Yield the ratio of AdaMomentum's effective step to Adam's, on Adam's path through A to C."""
     scaled = nn.Parameter(torch.zeros_like(_LRS))
     pair = Pair(scaled, 1.0, (0.9, b2))
     a, b, c, end = bounds_of(_WIDTHS)
@@ -89,7 +89,7 @@ def _same_path(b2: float, steps: int) -> Iterator[Numbers]:
     path, ratio, adam = torch.stack(xs), torch.stack(ratios), torch.stack(adams)
     before = (path >= end).cumsum(0) == 0
     areas = [before & (path >= low) & (path < high) for low, high in ((a, b), (b, c), (c, end))]
-    # In the basin, until the gradient is half as steep as the descent.
+    # The part of the basin where the gradient is still more than half as steep as the descent.
     halved = areas[2] & (path <= MINIMUM - BASIN * math.atanh(0.5))
     for k, (lr, corner) in enumerate(CASES):
         basin = adam[halved[:, k], k]
@@ -111,9 +111,9 @@ def _geometric_mean(values: Tensor) -> float | None:
 
 
 def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
-    """Steps from the corner to the basin, overshoot, and steps until it stays near the minimum."""
+    """Measure steps from the corner to the basin, overshoot, and steps until it settles."""
     scaled = nn.Parameter(torch.zeros_like(_LRS))
-    # Adam's own place of eps, and so small that only the second moments differ.
+    # eps is so small that only the second moments differ.
     optimizer = contenders.get(name).build([scaled], lr=1.0, betas=(0.9, b2), eps=1e-30)
     a, _, c, _ = bounds_of(_WIDTHS)
     entered, left, settled = torch.full((3, len(CASES)), math.inf, dtype=torch.float64)
@@ -146,7 +146,7 @@ def _own_path(name: str, b2: float, steps: int) -> list[Numbers]:
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """The three areas, and what the paper expects of them."""
+    """Judge what the paper expects in the three areas."""
     same = numbers["same_path"]
     areas: tuple[tuple[str, Callable[[float], bool]], ...] = (
         (
@@ -207,7 +207,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def _by_beta2(pairs: list[tuple[float, float]]) -> str:
-    """The smallest and the largest of the values that belong to each beta2."""
+    """Format the smallest and the largest value at each beta2."""
     values = {b2: [value for of, value in pairs if of == b2] for b2 in BETA2S}
     return "; ".join(
         f"{min(some):.2f} to {max(some):.2f} at beta2 {b2:g}" for b2, some in values.items() if some
@@ -215,7 +215,7 @@ def _by_beta2(pairs: list[tuple[float, float]]) -> str:
 
 
 def _own_paths(numbers: Numbers) -> list[list[Numbers]]:
-    """The runs of AdaMomentum, Adam and the control, case by case."""
+    """Return the runs of AdaMomentum, Adam and the control, case by case."""
     return [
         [case for case in numbers["own_path"] if case["optimizer"] == name]
         for name in (*METHODS, CONTROL)
@@ -223,13 +223,13 @@ def _own_paths(numbers: Numbers) -> list[list[Numbers]]:
 
 
 def _pairs(numbers: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """The two methods on their own paths, in the same case."""
+    """Return pairs of both methods on their own paths, case by case."""
     ours, theirs, _ = _own_paths(numbers)
     return list(zip(ours, theirs, strict=True))
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Effective steps by area, and the paths."""
+    """Tabulate effective steps by area, and the paths."""
     return [
         Table(
             "AdaMomentum's effective step over Adam's on the same path (geometric mean in an area)",
@@ -251,7 +251,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """The curve with its areas; effective steps along it; overshoot and time."""
+    """Draw the curve with its areas, effective steps along it, overshoot and time."""
     (curve, ratio), (over, time) = figure.subplots(2, 2)
     width = SHARPNESS["middling"]
     bounds = cast("list[float]", bounds_of(width))
@@ -297,27 +297,27 @@ CLAIM = TheoryClaim(
     name="curvature",
     title="Steps along a plateau, a descent and a basin",
     place="section 3.1, Figure 1",
-    says="""A loss curve is a plateau, a steep descent and a basin. Where the descent begins (area
-    A) |g| grows at once and Adam's step lr/sqrt(v) becomes small, while AdaMomentum's stays large:
-    |m| lags behind; in the descent (B) the two become alike; entering the basin (C) |g| falls and
+    says="""A loss curve is a plateau, a steep descent and a basin. At the start of the descent
+    (area A) |g| grows at once, so Adam's step lr/sqrt(v) becomes small. AdaMomentum's stays large,
+    since |m| lags behind. In the descent (B) the two become equal. At the basin (C) |g| falls and
     Adam's step increases immediately, while AdaMomentum's stays small. So AdaMomentum is faster and
     more stable.""",
     done="""Such a curve was built from its gradient, with a sharp, a middling and a gentle corner.
-    Both optimizers were fed the gradients met on Adam's path, so that their effective steps compare
-    like with like, for three lr and three beta2; then each went its own way.""",
+    Both optimizers received the gradients on Adam's path, so that their effective steps can be
+    compared, for three lr and three beta2. Then each optimizer followed its own path.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    The paper argues by a drawing without numbers; the slopes and widths here are ours, and are in
-    the source of this page.
+    The paper argues by a drawing without numbers. The slopes and widths here are our choice, and
+    are in the source of this page.
 
-    The argument is about the lag between g and m, about 1/(1-b1) = 10 steps. v remembers 1/(1-b2)
-    = 1,000 steps at the usual beta2, so that a lag of 10 shows only while v is made of few large
-    gradients.
+    The argument is about the lag between g and m, which is about 1/(1-b1) = 10 steps. At the usual
+    beta2, v averages over 1/(1-b2) = 1,000 steps, so a lag of 10 shows only while v consists of few
+    large gradients.
 
-    AdaMomentum's own first steps are up to ten times lr, on the plateau too; the paths differ from
+    AdaMomentum's first steps are up to ten times lr, also on the plateau. So the paths differ from
     the first step on.
 
-    The right part of the paper's figure, peaks and valleys around the minimum, is about noise: see
-    the pages on escape and on the noise ratio.
+    The right part of the paper's figure, peaks and valleys around the minimum, is about noise. See
+    the pages `escape` and `noise_ratio`.
     """,
 )  # fmt: skip

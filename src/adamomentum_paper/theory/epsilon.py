@@ -20,7 +20,7 @@ SIZES_OF_G = [10.0 ** (k / 2) for k in range(-40, 1)]  # constant gradients, 1e-
 # The same second moment, eps inside and outside.
 PAIRS = {"momentum": ("adamomentum", "adamomentum-outer-eps"), "gradient": ("eadam", "adam")}
 CURVATURE = 1.0
-REST = 1e-12  # distance that counts as rest
+REST = 1e-12  # a smaller distance to the minimum counts as rest
 # Steps with constant gradients; steps on the quadratic, replicas.
 _SIZES = {
     "smoke": (1_000, 1_500, 50),
@@ -30,25 +30,25 @@ _SIZES = {
 
 
 def floor(eps: float) -> float:
-    """Smallest divisor with eps inside: what accumulates is eps/(1-b2), under the root."""
+    """Return the smallest divisor with eps inside: the root of the accumulated eps/(1-b2)."""
     return math.sqrt(eps / (1 - BETAS[1]))
 
 
 def effective_step(name: str, eps: float, gradients: Tensor, steps: int) -> Tensor:
-    """lr over the divisor after so many constant gradients: the step over the corrected m."""
+    """Return lr over the divisor after `steps` constant gradients."""
     param = nn.Parameter(torch.zeros_like(gradients))
     optimizer = contenders.get(name).build([param], lr=LR, betas=BETAS, eps=eps)
     for _ in range(steps):
         param.grad = gradients
         with torch.no_grad():
-            param.zero_()  # so that what it holds afterwards is the last step, to the last digit
+            param.zero_()  # the parameter then holds the last step exactly
         optimizer.step()
-    return -param.detach() / gradients  # the corrected average of a constant is the constant
+    return -param.detach() / gradients  # m_hat of constant gradients is the gradient
 
 
 def accumulated(eps: float, steps: int, random: torch.Generator) -> float:
-    """Largest relative deviation, over all steps, of v_hat - v_hat' from eps/(1-b2)."""
-    # Gradients about as large as what eps adds, so that the difference has digits.
+    """Return the largest relative deviation of v_hat - v_hat' from eps/(1-b2), over all steps."""
+    # Gradients are about as large as the floor, so that rounding does not hide the difference.
     scale = floor(eps) * torch.logspace(-2, 2, 9, dtype=torch.float64)
     runs = []
     for inside in (eps, 0.0):
@@ -66,16 +66,16 @@ def accumulated(eps: float, steps: int, random: torch.Generator) -> float:
             for param, optimizer in runs
         )
         expected = eps / (1 - BETAS[1])
-        # Where v is 10^4 times what eps adds, float64 leaves 12 digits of the difference.
+        # If v is 10^4 times the part of eps, float64 leaves 12 digits of the difference.
         worst = max(worst, float(((with_eps - without) / expected - 1).abs().max()))
     return worst
 
 
 def rest(name: str, eps: float, steps: int, replicas: int) -> float:
-    """Largest distance to the minimum in the second half of a run, its median over replicas.
+    """Return the largest distance to the minimum in the second half of a run (median of replicas).
 
-    g = h x (1 + noise), as where a network fits all its examples: nothing but the optimizer keeps
-    it from coming to rest.
+    g = h x (1 + noise), as for a network that fits all its examples. Only the optimizer can prevent
+    the iterates from coming to rest.
     """
     random = torch.Generator().manual_seed(3)
     x = nn.Parameter(torch.ones(replicas, dtype=torch.float64))
@@ -91,7 +91,7 @@ def rest(name: str, eps: float, steps: int, replicas: int) -> float:
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """The identity, the steps near a minimum, and whether anything comes to rest there."""
+    """Compute the identity, the steps near a minimum, and the distance from rest."""
     constant, steps, replicas = _SIZES[size]
     random = torch.Generator().manual_seed(2)
     numbers: Numbers = {"constant": constant, "steps": steps, "replicas": replicas}
@@ -124,7 +124,7 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """Identity, limits, the size of gradients they need, and rest."""
+    """Judge the identity, the limits, the gradients they need, and rest."""
     worst = max(case["worst"] for case in numbers["identity"])
     yield Finding(
         "After bias correction, eps inside adds exactly eps/(1-b2) to v, at every step.",
@@ -151,7 +151,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
         )
         + ".",
     )
-    # With eps outside at the same floor, how much longer and shorter its steps get.
+    # How much longer and shorter steps are with eps outside at the same floor.
     pairs = [list(zip(c["same_floor"], c["inside"], strict=True)) for c in numbers["near"]]
     gains = [max(out / ins for out, ins in pair) for pair in pairs]
     equal = [max(ins / out for out, ins in pair) for pair in pairs]
@@ -159,7 +159,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
     small = numbers["near"][-1]
     yield Finding(
         "Moving eps inside makes the steps near a minimum much smaller.",
-        # Twice: less is not `much`.
+        # `much` smaller means at least by a factor of 2.
         "does not hold" if not smaller else "holds" if min(gains) > 2 else "holds only when",
         f"It is so if the same eps is meant in both places, and gradients are below the floor "
         f"sqrt(eps/(1-b2)), {small['floor']:.1g} at eps {small['eps']:g}. With eps outside set "
@@ -190,14 +190,14 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def _reach(case: Numbers, place: str) -> float:
-    """Largest gradient up to which the limit is right within 10 %."""
+    """Return the largest gradient up to which the limit is right within 10 %."""
     limit = case[f"{place}_limit"]
     steps = zip(SIZES_OF_G, case[place], strict=True)
     return max((g for g, step in steps if abs(step / limit - 1) < 0.1), default=math.nan)
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Steps near a minimum, and where the quadratic ends."""
+    """Tabulate steps near a minimum, and distances on the quadratic."""
     rows = [
         [case["eps"], g, *(case[key][i] for key in ("inside", "outside", "same_floor"))]
         for case in numbers["near"]
@@ -225,7 +225,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """Effective steps for both eps; where the quadratics end."""
+    """Draw effective steps for both eps, and distances on the quadratics."""
     grid = figure.add_gridspec(2, 2, height_ratios=(1.4, 1))
     places = {
         "inside": ("eps inside", COLOURS["adamomentum"], "-"),
@@ -261,24 +261,24 @@ CLAIM = TheoryClaim(
     name="epsilon",
     title="The place of eps",
     place="section 3.1",
-    says="""With eps inside, v_hat is what it would be without, plus eps/(1-b2). Near a minimum the
-    effective steps are then sqrt(1-b2) lr/sqrt(eps) with eps inside and lr/eps with eps outside; as
-    eps is tiny the former is far smaller: moving eps under the root further reduces the steps
-    near minima, which enhances convergence and stability.""",
+    says="""With eps inside, v_hat is its value without eps, plus eps/(1-b2). Near a minimum the
+    effective steps are then sqrt(1-b2) lr/sqrt(eps) with eps inside and lr/eps with eps outside.
+    The former is far smaller, since eps is tiny. So moving eps under the root further reduces the
+    steps near minima, which enhances convergence and stability.""",
     done="""The identity was checked at every step. Effective steps were measured after long runs of
     constant gradients from 1e-20 to 1, with eps inside (AdaMomentum), outside (the control
-    adamomentum-outer-eps), and outside with the value that makes the smallest divisor the same.
-    Then a quadratic whose noise falls with its gradient was descended with each.""",
+    adamomentum-outer-eps), and outside with a value that gives the same smallest divisor. Then each
+    minimised a quadratic whose noise is proportional to its gradient.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    The same number for eps means different things in the two places: 1e-8 inside is a floor of
-    3.2e-3, and 1e-16 inside one of 3.2e-7 (b2 = 0.999). A comparison at equal eps compares floors
-    10^5 and 10^9 times apart.
+    The same eps has a different meaning in the two places: 1e-8 inside gives a floor of 3.2e-3, and
+    1e-16 inside gives 3.2e-7 (b2 = 0.999). At equal eps, the floors of the two places differ by
+    factors of 10^5 and 10^9.
 
-    The paper asks for v' far below eps; what is needed is v' far below eps/(1-b2) inside, and
-    sqrt(v') far below eps outside. At its default, 1e-16 inside, the gradients of a network are
-    rarely so small.
+    The paper requires v' to be far below eps. The limits need v' far below eps/(1-b2) with eps
+    inside, and sqrt(v') far below eps with eps outside. At the default of 1e-16 inside, gradients
+    of a network are rarely so small.
 
-    AdaMomentum's first step is lr/(1-b1), ten times lr, wherever eps stands.
+    AdaMomentum's first step is lr/(1-b1), ten times lr, in both places of eps.
     """,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How long an optimizer stays in a basin: the Levy-driven equation, and the algorithm itself."""
+"""How long an optimizer stays in a basin, by the Levy-driven equation and by the algorithm."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from adamomentum_paper.theory._levy import Exits, columns, exponent, stable, tai
 
 ALPHAS = (1.2, 1.5, 1.8)  # tail indices of the equation
 UPSILONS = (0.01, 0.02, 0.04, 0.08, 0.16)
-FITTED = 3  # of them, the smallest: the lemma is about small noise
+FITTED = 3  # the fit uses the smallest values, since the lemma is about small noise
 WIDTHS = (0.35, 0.5, 0.7, 1.0, 1.4)
-UPSILON = 0.02  # where the width varies
-STEP = 0.1  # of Euler and Maruyama
+UPSILON = 0.02  # used with varying widths
+STEP = 0.1  # time step of the Euler-Maruyama scheme
 FLAT = 0.1  # h lr / sigma up to which a basin counts as flat
 PURE_NOISE = BETA1 / (2 - BETA1) * (1 - BETA1) / (1 + BETA1)  # Assumption 5, for noise alone
 LABELS = {"adam": "Adam", "adamomentum": "AdaMomentum", "translated": "AdaMomentum, lr / 4.36"}
@@ -33,7 +33,7 @@ _WARM = {"smoke": 300, "default": 2_000, "paper": 5_000}  # steps before the clo
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """The lemma's scaling; the whole equation; the algorithm over noise and basins."""
+    """Simulate the lemma's scaling, the whole equation, and the algorithm in basins."""
     trajectories, time, many, steps = _SIZES[size]
     numbers: Numbers = {
         "trajectories": trajectories, "time": time, "many": many, "steps": steps,
@@ -49,10 +49,10 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 
 def _scaling(trajectories: int, time: float, random: torch.Generator, tick: Tick) -> list[Numbers]:
-    """dtheta = -m dt + upsilon dL, dm = b1 (theta - m) dt, v at rest (R = 1), f = theta^2/2.
+    """Simulate dtheta = -m dt + upsilon dL, dm = b1 (theta - m) dt for f = theta^2/2.
 
-    The lemma's limit: near the minimum the method enters through R alone. Each row of cases has one
-    tail index; in the first half upsilon varies, in the second the basin's half width.
+    v is at rest (R = 1). This is the lemma's limit: near the minimum the methods differ in R alone.
+    The first half of the cases varies upsilon, the second half varies the half width of the basin.
     """
     cases = [(a, u, 1.0) for a in ALPHAS for u in UPSILONS]
     cases += [(a, UPSILON, w) for a in ALPHAS for w in WIDTHS]
@@ -83,10 +83,11 @@ def _scaling(trajectories: int, time: float, random: torch.Generator, tick: Tick
 
 
 def _equation(trajectories: int, time: float, random: torch.Generator, tick: Tick) -> list[Numbers]:
-    """The whole equation of section 3.2, v moving too, on f = theta^2/2 with half width 1.
+    """Simulate the whole equation of section 3.2, with moving v, for f = theta^2/2.
 
-    As printed m and v move at the rates b1 and b2; the algorithm's are 1-b1 and 1-b2. The root of v
-    is kept in (0.1, 10), as Assumption 3 demands: near the minimum it would vanish.
+    The basin has half width 1. In the paper m and v move at the rates b1 and b2; in the algorithm
+    the rates are 1-b1 and 1-b2. The root of v is kept in (0.1, 10), as Assumption 3 requires,
+    since near the minimum it would vanish.
     """
     low, high = 0.1, 10.0
     found = []
@@ -119,7 +120,7 @@ def _equation(trajectories: int, time: float, random: torch.Generator, tick: Tic
 
 
 def longer(case: Numbers, ours: str = "adamomentum") -> bool | None:
-    """Whether AdaMomentum stays longer than Adam; None where the intervals overlap."""
+    """Whether AdaMomentum stays longer than Adam. None if the intervals overlap."""
     a, b = case[ours], case["adam"]
     if b["high"] is not None and a["low"] > b["high"]:
         return True
@@ -130,7 +131,7 @@ def longer(case: Numbers, ours: str = "adamomentum") -> bool | None:
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """The lemma's scaling, the preference for flat basins, the proposition, its assumption."""
+    """Judge the lemma's scaling, the preference for flat basins, the proposition and assumption."""
     scaling, algorithm = numbers["scaling"], numbers["algorithm"]
     right = max(abs(s["upsilon_exponent"][0] - 1) for s in scaling) < 0.25
     near = max(abs(s["upsilon_exponent"][0] + s["alpha"]) for s in scaling) < 0.25
@@ -170,10 +171,10 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def _proposition(numbers: Numbers) -> Iterator[Finding]:
-    """Who stays longer in flat and asymmetric basins; and where the assumption held at all."""
+    """Judge which method stays longer in flat basins, and where the assumption holds."""
     cases = numbers["algorithm"]
     flat = [c for c in cases if min(c["h"]) <= FLAT]
-    # Below 2 the mean of the squared noise is infinite, and the assumption undefined.
+    # Below tail index 2 the mean squared noise is infinite, so the assumption is undefined.
     sound = [c for c in cases if c["alpha"] == 2 and c["assumption"] is not None]
     held = [c for c in sound if c["assumption"] >= 1]
     for ours, text in (
@@ -215,7 +216,7 @@ def _times(cases: list[Numbers], key: str) -> str:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Scaling, equation, basins, and all cases of the algorithm."""
+    """Tabulate the scaling, the equation, and all cases of the algorithm."""
     three = ("mean", "low", "high")
     scaling = [
         Table(title, ("tail index", what, *three, "single jump"),
@@ -254,7 +255,7 @@ def _both(pair: list[float]) -> str:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """Scaling with the lemma's own curve; basins; the ratio of the two methods over noise."""
+    """Draw the scaling with the lemma's curve, the basins, and the ratio of the two methods."""
     (by_noise, by_width), (basins, ratio) = figure.subplots(2, 2)
     shades = ("#56b4e9", "#0072b2", "#003f63")
     for s, colour in zip(numbers["scaling"], shades, strict=True):
@@ -296,7 +297,7 @@ def draw(numbers: Numbers, figure: Figure) -> None:
         a, b = case["adamomentum"], case["adam"]
         if case["basin"] != "broad" or not case["assumption"] or not (a["exits"] or b["exits"]):
             continue
-        certain = bool(a["mean"] and b["mean"])  # else a limit takes the place of a mean
+        certain = bool(a["mean"] and b["mean"])  # otherwise the lower limit replaces a mean
         ratio.plot(case["assumption"], (a["mean"] or a["low"]) / (b["mean"] or b["low"]),
                    marks[case["width"][0]], ms=5, alpha=0.85,
                    color=shades[TAILS.index(case["alpha"])],
@@ -315,42 +316,44 @@ CLAIM = TheoryClaim(
     name="escape",
     title="Escaping from basins",
     place="section 3.2, Lemma 1 and Proposition 1",
-    says="""Seen as an equation driven by Levy noise, both methods leave a basin after a mean time
-    of the order of upsilon / m(set), so that they leave sharp basins soon and prefer flat or
-    asymmetric ones. If the noise is small beside the momentum (Assumption 5), AdaMomentum stays
-    longer than Adam in a flat or asymmetric basin: it ends in minima that generalise better.""",
-    done="""The equation was simulated with v at rest, which is the lemma's limit, and whole, by the
-    scheme of Euler and Maruyama. Then the optimizers themselves descended in basins under stable
-    gradient noise, thousands of trajectories at once: basins of one height, sharp, flat and
-    asymmetric; and a grid of curvatures and widths from noise-dominated to nearly noise-free. The
-    clock starts when the averages are those of a long stay. In each case the two sides of
-    Assumption 5 were measured.""",
+    says="""Modelled by an equation with Levy noise, both methods leave a basin after a mean time of
+    the order of upsilon / m(set). So they leave sharp basins soon and prefer flat or asymmetric
+    ones. If the noise is small compared with the momentum (Assumption 5), AdaMomentum stays longer
+    than Adam in a flat or asymmetric basin, so it ends in minima that generalise better.""",
+    done="""The equation was simulated by the Euler-Maruyama scheme, with v at rest, which is the
+    lemma's limit, and with moving v. Then thousands of trajectories of the optimizers themselves
+    were simulated in basins with stable gradient noise: sharp, flat and asymmetric basins of one
+    height, and a grid of curvatures and widths from noise-dominated to nearly noise-free. Time
+    counts from when the averages are those of a long stay. Both sides of Assumption 5 were measured
+    in each case.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    Assumption 5 asks E[noise^2] <= b1 E[m^2]/(2-b1), that is E[m^2] of at least 1.22 E[noise^2] at
-    beta1 0.9. Independent noise alone gives E[m^2] = 0.053 E[noise^2]: the assumption fails there
-    by a factor of 23 and the conclusion reverses, as AdaMomentum's steps are 4.36 times Adam's.
+    Assumption 5 requires E[noise^2] <= b1 E[m^2]/(2-b1), so E[m^2] must be at least 1.22 E[noise^2]
+    at beta1 0.9. Independent noise alone gives E[m^2] = 0.053 E[noise^2]. The assumption then fails
+    by a factor of 23, and the conclusion reverses, since AdaMomentum's steps are 4.36 times as long
+    as Adam's.
 
-    The proof of the proposition lets the true gradient vanish at the minimum; its own recursion
-    then gives those 0.053: the assumption fails in the proof's own limit.
+    The proof of the proposition lets the true gradient vanish at the minimum. Its own recursion
+    then gives the factor 0.053, so the assumption fails in the limit that the proof uses.
 
-    With a tail index below 2 the mean of the squared noise is infinite, the assumption undefined;
-    what is shown is the ratio of the sums over the trajectories.
+    With a tail index below 2 the mean of the squared noise is infinite, and the assumption is
+    undefined. The page then shows the ratio of the sums over the trajectories.
 
     In the same proof the last inequality between the two Radon measures has the wrong sign.
 
-    The equation of the paper moves m and v at the rates b1 and b2; the algorithm's are 1-b1 and
-    1-b2. Both were simulated, without the two corrections of the start, with the true gradient as
-    Adam's k (the equation's m has no noise either), and with the root of v kept within (0.1, 10).
-    In it too AdaMomentum leaves sooner: see the table.
+    In the paper's equation m and v move at the rates b1 and b2; in the algorithm the rates are 1-b1
+    and 1-b2. Both were simulated without bias corrections, with the true gradient as Adam's k (the
+    equation's m has no noise either), and with the root of v kept within (0.1, 10). In the
+    equation, too, AdaMomentum leaves sooner; see the table.
 
-    The lemma's upsilon / m(set) holds only on the curve upsilon^(tail+1) of the order of the tail
-    index, which it assumes; at a fixed tail index the exponent of upsilon is minus the tail index.
+    The lemma's upsilon / m(set) holds only on the curve where upsilon^(tail+1) is of the order of
+    the tail index, which it assumes. At a fixed tail index, the exponent of upsilon is minus the
+    tail index.
 
-    The intervals take exit times as without memory, which they are after a long stay; of times of a
+    The intervals assume exponential exit times, which is right after a long stay. For times of a
     few steps they are a rough guide.
 
-    Dividing by the root of v bounds the steps of the algorithm however large a gradient is. The
+    Dividing by the root of v bounds the steps of the algorithm, however large a gradient is. The
     jumps of the equation have no such bound.
     """,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How much longer AdaMomentum's steps are than Adam's at the same lr, and what to do about it."""
+"""The ratio of AdaMomentum's step length to Adam's at the same lr, and the advice on lr."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ _SIZES = {
 
 
 def predicted(signal: float, beta1: float) -> float:
-    """AdaMomentum's step over Adam's for independent gradients; signal is mean over deviation.
+    """Return the ratio of AdaMomentum's step to Adam's for independent gradients.
 
-    E[g^2] = s^2 + 1 and E[m^2] = s^2 + (1-b1)/(1+b1): both steps have the same numerator.
+    The signal s is the mean over the standard deviation. Both steps have the same numerator, and
+    E[g^2] = s^2 + 1 and E[m^2] = s^2 + (1-b1)/(1+b1).
     """
     return math.sqrt((signal**2 + 1) / (signal**2 + (1 - beta1) / (1 + beta1)))
 
 
 def over_replicas(theirs: Tensor, ours: Tensor) -> tuple[list[float], list[float]]:
-    """Root of the ratio of the means over the last dimension, and half its 95 % interval."""
+    """Return the root of the ratio of means over the last dimension, and half its interval."""
     factor = (theirs.mean(-1) / ours.mean(-1)).sqrt()
     relative = (theirs / theirs.mean(-1, keepdim=True) - ours / ours.mean(-1, keepdim=True)).std(-1)
     half = 1.96 * factor * relative / (2 * math.sqrt(theirs.shape[-1]))  # by the delta method
@@ -49,7 +50,7 @@ def over_replicas(theirs: Tensor, ours: Tensor) -> tuple[list[float], list[float
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """Independent streams, noisy quadratics, a network; then the advice, tried."""
+    """Measure independent streams, noisy quadratics and a network, then try the advice."""
     replicas, steps, updates, seeds = _SIZES[size]
     numbers: Numbers = {"replicas": replicas, "steps": steps, "updates": updates, "seeds": seeds}
     random = torch.Generator().manual_seed(8)
@@ -65,7 +66,7 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 
 def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> Iterator[Numbers]:
-    """Gradients s + noise, independent: ratio of the mean squares, over replicas."""
+    """Yield the ratio of mean squares for independent gradients s + noise, over replicas."""
     signals = torch.tensor(SIGNALS, dtype=torch.float64)[:, None].expand(-1, replicas)
     for i, beta1 in enumerate(BETA1S):
         pair = Pair(nn.Parameter(torch.zeros_like(signals)), 0.0, (beta1, 0.999))
@@ -78,9 +79,10 @@ def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> 
 
 
 def _quadratics(replicas: int, steps: int, random: torch.Generator) -> Numbers:
-    """Adam on h x^2/2 with noise of deviation sigma, from the minimum: only h lr/sigma matters.
+    """Run Adam on h x^2/2 with noise of standard deviation sigma, from the minimum.
 
-    In units of lr and sigma the gradient is h lr/sigma x + noise, and lr is 1.
+    Only h lr/sigma matters: in units of lr and sigma the gradient is h lr/sigma x + noise, and lr
+    is 1.
     """
     curvature = torch.tensor(CURVATURES, dtype=torch.float64)[:, None].expand(-1, replicas)
     x = nn.Parameter(torch.zeros_like(curvature))
@@ -101,7 +103,7 @@ def _quadratics(replicas: int, steps: int, random: torch.Generator) -> Numbers:
 
 
 def _network(batch: int, updates: int, seeds: int) -> Numbers:
-    """Adam at its default lr; the ratio of every weight that ever had a gradient."""
+    """Train with Adam at its default lr; take the ratio of every weight that had a gradient."""
     at = sorted({max(1, round(updates * k / 20)) for k in range(21)})
     quantiles = torch.zeros(len(at), 3)
     for seed in range(seeds):
@@ -119,7 +121,7 @@ def _network(batch: int, updates: int, seeds: int) -> Numbers:
 
 
 def _advice(batch: int, updates: int, seeds: int) -> Numbers:
-    """Training loss of Adam, and of AdaMomentum at the same and at the translated lr."""
+    """Train with Adam, and with AdaMomentum at the same and at the translated lr."""
     entrants = {
         "adam": ("adam", LR, 1e-8),
         "same": ("adamomentum", LR, 1e-16),
@@ -137,7 +139,7 @@ def _advice(batch: int, updates: int, seeds: int) -> Numbers:
                 before = net.weights.detach().clone()
                 net.weights.grad = net.gradient(net.batch(batch, random))[1]
                 optimizer.step()
-                # The first steps are AdaMomentum's own affair: see the page on epsilon.
+                # AdaMomentum's long first steps would distort the mean.
                 if step >= updates // 2:
                     length += float((net.weights.detach() - before).norm())
                 if step % max(1, updates // 30) == 0:
@@ -153,7 +155,7 @@ def _advice(batch: int, updates: int, seeds: int) -> Numbers:
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """The two ends, the curve between, and whether the advice brings steps of one length."""
+    """Judge the formula, noisy minima, the network, and whether the advice equalises steps."""
     worst = max(
         abs(m / p - 1)
         for stream in numbers["streams"]
@@ -203,7 +205,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Streams, quadratics, network, advice."""
+    """Tabulate streams, quadratics, network and advice."""
     streams = numbers["streams"]
     return [
         Table(
@@ -237,7 +239,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """The formula and the streams; quadratics; the network; the advice."""
+    """Draw the streams with the formula, the quadratics, the network and the advice."""
     (streams, quadratics), (network, advice) = figure.subplots(2, 2)
     shades = ("#56b4e9", "#0072b2", "#003f63")
     for stream, colour in zip(numbers["streams"], shades, strict=True):
@@ -276,32 +278,32 @@ def draw(numbers: Numbers, figure: Figure) -> None:
 
 CLAIM = TheoryClaim(
     name="noise_ratio",
-    title="The same lr is not the same step: AdaMomentum beside Adam",
+    title="At the same lr, AdaMomentum's steps differ from Adam's",
     place="follows from Algorithm 1; concerns sections 3.1 and 5",
     says="""The paper compares AdaMomentum with Adam at the same lr in most of its experiments, and
-    says that AdaMomentum's steps are smaller near a minimum. Its algorithm says something else for
-    noisy gradients: averaging removes noise from what is squared, so the divisor is smaller and the
-    step longer, by sqrt((1+b1)/(1-b1)) for pure noise, which is 4.36 at beta1 0.9.""",
-    done="""Both optimizers were fed the same gradients, and the lengths of their steps compared:
-    independent gradients of known mean and deviation; around the minimum of noisy quadratics; and
-    along the training of a network of five layers on real images. Then the network was trained with
-    AdaMomentum at Adam's lr and at the lr that lr_from_adam gives.""",
+    says that AdaMomentum's steps are smaller near a minimum. For noisy gradients its algorithm does
+    the opposite: momentum has less noise than the gradient, so its square, the divisor, is smaller
+    and the step is longer. For pure noise the factor is sqrt((1+b1)/(1-b1)), which is 4.36 at beta1
+    0.9.""",
+    done="""Both optimizers received the same gradients, and the lengths of their steps were
+    compared: on independent gradients of known mean and deviation, around the minimum of noisy
+    quadratics, and during the training of a network of five layers on real images. Then the network
+    was trained with AdaMomentum at Adam's lr, and at the lr of lr_from_adam.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    This is the advice on moving from Adam: where batches are small and gradients noisy, divide the
-    lr by 4.36 (adamomentum.torch.lr_from_adam); with large batches early in training divide by
-    less. Where a comparison at the same lr shows a difference, first ask whether Adam at 4.36 times
-    that lr shows it too (the control adam-translated).
+    The advice for moving from Adam: if batches are small and gradients noisy, divide the lr by 4.36
+    (adamomentum.torch.lr_from_adam). With large batches early in training, divide by less. If a
+    comparison at the same lr shows a difference, check whether Adam at 4.36 times that lr shows it
+    too (the control adam-translated).
 
-    The factor is not bounded by 4.36: gradients that change sign from step to step cancel in the
-    momentum, not in their squares.
+    The factor may exceed 4.36: gradients that change sign from step to step cancel in the momentum,
+    but not in their squares.
 
-    A lr that is longer by a factor may help as well as hurt: the page says nothing about which lr
-    is best, only that the two are not the same. The losses and step lengths of the last table come
-    from runs that are at different points after as many updates: they say how training went, not
-    how long a step is at the same place.
+    Longer steps may help or hurt. The page does not say which lr is best, only that the same lr
+    gives different steps. In the last table, losses and step lengths are from runs that are at
+    different points after the same number of updates.
 
-    The gradients of a network are not independent from step to step; the formula is a guide there,
-    and the measured factors are the facts.
+    The gradients of a network are not independent from step to step, so the formula is only a guide
+    there.
     """,
 )  # fmt: skip

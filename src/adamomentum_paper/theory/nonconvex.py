@@ -1,4 +1,4 @@
-"""The non-convex theorem: the mean squared gradient, its bound, and what its conditions admit."""
+"""Test the non-convex theorem: the mean squared gradient, its bound, and its conditions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ADMITTED = [j for j, setting in enumerate(SETTINGS) if setting.alpha is None]
 PRACTICE = [j for j, setting in enumerate(SETTINGS) if setting.alpha is not None]
 EPS = (1.0, 1e-2, 1e-4, 1e-8, 1e-16)
 BETA2 = (0.9, 0.999)
-GROUPS = 8  # of trajectories, each fitted
+GROUPS = 8  # groups of trajectories; each is fitted separately
 COLOURS = ("#0072b2", "#56b4e9", "#e69f00", "#d55e00", "#cc79a7")
 
 
 def bounds(numbers: Numbers, i: int, j: int) -> list[float]:
-    """Of function i in setting j, by horizon."""
+    """Return the bounds of function i in setting j, by horizon."""
     made_of = smooth(list(FUNCTIONS)[i], SETTINGS[j])
     gap, squared = numbers["gap"][i], numbers["squared"][i]
     alpha = numbers["alphas"][i][j]
@@ -43,30 +43,30 @@ def bounds(numbers: Numbers, i: int, j: int) -> list[float]:
 
 
 def _means(numbers: Numbers, i: int, j: int) -> list[Estimate]:
-    """Means over trajectories with 95 % intervals, by horizon."""
+    """Return means over trajectories with 95 % intervals, by horizon."""
     return [Estimate.of(averages[i][j]) for averages in numbers["averages"]]
 
 
 def _fit(numbers: Numbers, i: int, j: int) -> Estimate:
-    """Exponent over the last one and a half decades: its mean over groups of trajectories."""
+    """Fit the exponent over the last one and a half decades, as a mean over groups."""
     groups = ([np.mean(a[i][j][group::GROUPS]) for a in numbers["averages"]]
               for group in range(GROUPS))  # fmt: skip
     return Estimate.of([rate(numbers["horizons"], means) for means in groups])
 
 
 def _allowed(numbers: Numbers) -> float:
-    """The exponent of log(T)/sqrt(T) over the same steps."""
+    """Fit the exponent of log(T)/sqrt(T) over the same steps."""
     steps = numbers["horizons"]
     return rate(steps, [math.log(t) / math.sqrt(t) for t in steps])
 
 
 def _root_slope(numbers: Numbers, i: int, j: int) -> float:
-    """The exponent of the mean of sqrt(v) over the same steps."""
+    """Fit the exponent of the mean of sqrt(v) over the same steps."""
     return rate(numbers["horizons"], [roots[i][j] for roots in numbers["roots"]])
 
 
 def judge(numbers: Numbers) -> list[Finding]:
-    """The bound, its conditions, its rate, and its constants."""
+    """Judge the bound, its conditions, its rate and its constants."""
     return [
         _bound(numbers),
         _mild(),
@@ -80,7 +80,7 @@ def judge(numbers: Numbers) -> list[Finding]:
 
 
 def _ratios(numbers: Numbers, i: int, j: int) -> list[float]:
-    """Upper ends of the measured intervals, as parts of the bound, by horizon."""
+    """Return the upper ends of the measured intervals over the bound, by horizon."""
     ends = [(e.mean or 0.0) + (e.half or 0.0) for e in _means(numbers, i, j)]
     return [end / limit for end, limit in zip(ends, bounds(numbers, i, j), strict=True)]
 
@@ -125,7 +125,7 @@ Fits = dict[tuple[int, int], Estimate]  # by function and setting
 
 
 def _fits(numbers: Numbers, settings: list[int]) -> tuple[Fits, list[tuple[int, int]], Word]:
-    """Exponents in some settings; which are as steep as log(T)/sqrt(T); whether all are."""
+    """Return exponents in some settings, those as steep as log(T)/sqrt(T), and the verdict."""
     fits = {(i, j): _fit(numbers, i, j) for i in range(len(FUNCTIONS)) for j in settings}
     allowed = _allowed(numbers)
     fast = [key for key, fit in fits.items() if (fit.mean or 0) - (fit.half or 0) <= allowed]
@@ -164,7 +164,7 @@ def _practice(numbers: Numbers) -> Finding:
 
 
 def _is_slow(j: int) -> bool:
-    """Whether noise, not the start, decides, and beta1 grows."""
+    """Whether noise dominates the start, and beta1 grows."""
     return SETTINGS[j].alpha == 0.1 and not SETTINGS[j].constant
 
 
@@ -208,7 +208,7 @@ def _printed_bound(numbers: Numbers) -> Finding:
 
 
 def _short_ratios(run: Numbers) -> list[float]:
-    """Means of |grad f|^2 of a short run over their bounds."""
+    """Return means of |grad f|^2 of a short run over their bounds."""
     return [a / b for a, b in zip(run["averages"], run["bounds"], strict=True)]
 
 
@@ -216,7 +216,8 @@ def _q2() -> Finding:
     flat = Smooth(0.25, 0.75, 1.0, 0.9)
     alpha = flat.admissible(100_000)
     printed, derived = (
-        # With sigma^2 = 0.25 less without: that of Q1 with it is taken off as `squared`.
+        # The difference with and without noise in Q2. The noise term of Q1 is subtracted as
+        # `squared`.
         flat.bound(100_000, alpha, 0.0, 0.0, 0.25, printed_q2=p)
         - flat.bound(100_000, alpha, 0.0, 0.25, 0.0)
         for p in (True, False)
@@ -246,7 +247,7 @@ def _dimension(numbers: Numbers) -> Finding:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Every run at the last horizon, by horizon, what is admitted, and short runs."""
+    """Tabulate every run at the last horizon, by horizon, what is admitted, and short runs."""
     names = list(FUNCTIONS)
     last, by_horizon = [], []
     for (i, name), (j, setting) in product(enumerate(names), enumerate(SETTINGS)):
@@ -293,7 +294,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """The means by function; what is admitted; short runs."""
+    """Draw the means by function, what is admitted, and short runs."""
     panels = figure.subplots(2, 3).flat
     steps = numbers["horizons"]
     for i, name in enumerate(FUNCTIONS):
@@ -337,33 +338,34 @@ CLAIM = TheoryClaim(
     (Q1 + Q2 eta(T))/(alpha_T (T+1)), with constants that do not depend on d or T. With alpha_t and
     1-beta_{1,t} of order 1/sqrt(t) it falls like log(T)/sqrt(T). The conditions are called mild and
     reasonable.""",
-    done=f"""Three separable functions with known L and G, from one starting point in {DIMENSION}
-    dimensions, with noise of +-{NOISE} on every coordinate, so that G and sigma are known with the
-    noise: AdaMomentum without bias correction, alpha_t = alpha/sqrt(t), 1-beta_{{1,t}} = 1/sqrt(t).
-    With the largest alpha that the conditions admit at eps 1, for a small and the default beta2;
-    then, outside the conditions, with the default eps. Bounds have the proof's constants unless
-    'printed' is said.""",
+    done=f"""AdaMomentum without bias correction minimised three separable functions
+    with known L and G, from one starting point in {DIMENSION} dimensions. alpha_t is alpha/sqrt(t),
+    and 1-beta_{{1,t}} is 1/sqrt(t). Every coordinate has noise of +-{NOISE}, so G and sigma are
+    known. First alpha was the largest that the conditions admit at eps 1, for a small and the
+    default beta2. Then eps had its default, outside the conditions. Bounds have the constants of
+    the proof, unless the page says 'printed'.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    b_{l,t} in the theorem differs from that in its proof: a factor 1-beta2^T beside the root
-    instead of 1-beta2^t under it, and (1-beta^T)^2 against (1-beta^T). Here beta, the smallest
-    beta_{1,t}, is 0, so that the second makes no difference.
+    b_{l,t} in the theorem differs from b_{l,t} in its proof. The theorem has a factor 1-beta2^T
+    beside the root, the proof has 1-beta2^t under it. The theorem has (1-beta^T)^2, the proof has
+    (1-beta^T); this makes no difference here, since beta, the smallest beta_{1,t}, is 0.
 
-    Q2 prints L where the derivation gives L^2: too small for L below 1.
+    Q2 is printed with L, but its derivation gives L^2. The printed value is too small for L below
+    1.
 
-    The theorem assumes a bound on the true gradient; its proof uses it for the noisy one. And sigma
-    is introduced nowhere; that it is finite excludes the noise of the paper's section on flat
+    The theorem assumes a bound on the true gradient, but its proof uses it for the noisy one. The
+    paper does not define sigma. A finite sigma excludes the noise in the paper's section on flat
     minima, whose variance is infinite. Here both are known.
 
-    The theorem counts from t = 0, where alpha/sqrt(t) is infinite; here alpha_t is alpha/sqrt(t+1).
-    The proof pairs m_{t+1} with v_t; the algorithm, and this page, with v_{t+1}.
+    The theorem counts from t = 0, where alpha/sqrt(t) is infinite. Here alpha_t is alpha/sqrt(t+1).
+    The proof pairs m_{t+1} with v_t; the algorithm and this page pair it with v_{t+1}.
 
-    At eps 1 v is nearly its floor eps/(1-beta2) everywhere, and the method nearly SGD with
-    momentum: where the bound says something, the adaptive part does little.
+    At eps 1, v is nearly at its floor eps/(1-beta2) everywhere, and the method is nearly SGD with
+    momentum. So the bound is informative only where adaptivity does little.
 
-    Why the rate tends to T^(-1/4) with the default eps is an argument, not a proof; the page
+    That the rate tends to T^(-1/4) with the default eps is an argument, not a proof. The page
     measures the exponents of the mean and of sqrt(v).
 
-    The bound is an upper one: means that fall faster agree with it.
+    The bound is an upper bound: means that fall faster agree with it.
     """,
 )  # fmt: skip

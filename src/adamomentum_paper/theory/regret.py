@@ -1,4 +1,4 @@
-"""The regret theorem: online convex problems with a known best point, and the bound's constants."""
+"""Test the regret theorem on online convex problems with a known best point."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from adamomentum_paper.theory._regret import FORMS, average, bound, cases, grid,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAIN = ALPHAS.index(0.01)  # pictured
+MAIN = ALPHAS.index(0.01)  # the alpha of the figure
 COLOURS = {"quadratic": "#0072b2", "digits": "#d55e00", "sparse": "#009e73"}
 # Rounds of the streams, seeds, rounds of the adversary.
 _SIZES = {"smoke": (300, 3, 600), "default": (20_000, 5, 120_000), "paper": (60_000, 5, 1_200_000)}
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """Every stream with both forms, and the cases made to break the theorem."""
+    """Play every stream with both forms, and the cases that are made to break the theorem."""
     rounds, seeds, adversary = _SIZES[size]
     ends = horizons(rounds)
     numbers: Numbers = {"rounds": rounds, "seeds": seeds, "horizons": ends, "streams": {}}
@@ -53,7 +53,7 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 
 def _far() -> Numbers:
-    """A best point far away: what is left of the bound if D_inf is only between iterates."""
+    """Play a stream with a distant best point, to test D_inf as the paper defines it."""
     play = Play(Far(), amsgrad=True, alphas=(0.001,), decays=(DECAY,))
     for _ in range(100):
         play.step()
@@ -62,7 +62,7 @@ def _far() -> Numbers:
 
 
 def _alternating() -> Numbers:
-    """Gradients 1, -1.2 with beta1 0.9: the two sides of the step in the proof, by hand."""
+    """Compute both sides of a step in the proof by hand, for gradients 1, -1.2 and beta1 0.9."""
     beta1, g = 0.9, (1.0, -1.2)
     m1 = (1 - beta1) * g[0]
     m2 = beta1 * m1 + (1 - beta1) * g[1]
@@ -76,7 +76,7 @@ def _alternating() -> Numbers:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """Regret and bounds at the last horizon, by horizon, the adversary, and the corollary."""
+    """Tabulate regret and bounds, the adversary, and the corollary."""
     summary = []
     for name, schedule, alpha in product(STREAMS, SCHEDULES, ALPHAS):
         rates = rates_of(numbers, name, schedule, alpha)
@@ -133,7 +133,7 @@ _CURVES = ("regret", "bound", "short", "printed")
 def _means(
     numbers: Numbers, stream: str, form: str, schedule: str, alpha: float
 ) -> list[dict[str, Any]]:
-    """By horizon: regret and bounds, means over seeds."""
+    """Return regret and bounds by horizon, as means over seeds."""
     kept: dict[int, list[dict[str, Any]]] = {rounds: [] for rounds in numbers["horizons"]}
     for case in cases(numbers, form, stream=stream, schedule=schedule, alpha=alpha):
         case |= {"bound": bound(case), "short": bound(case, short=True)}
@@ -146,7 +146,7 @@ def _means(
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """Regret under its bounds; exponents by schedule; falling v; the adversary."""
+    """Draw regret with its bounds, exponents by schedule, falling v, and the adversary."""
     (regrets, schedules), (falls, foe) = figure.subplots(2, 2)
     for name, colour in COLOURS.items():
         means = _means(numbers, name, "amsgrad", "decaying", ALPHAS[MAIN])
@@ -221,42 +221,42 @@ CLAIM = TheoryClaim(
     with projection, made so that v forgets the gradient that matters.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    The theorem bounds the distances between iterates by D_inf; its proof uses the distances to the
-    best point. Here D_inf is the latter, except where the page says 'as printed'.
+    The theorem bounds the distances between iterates by D_inf, but its proof uses the distances to
+    the best point. Here D_inf is the latter, unless the page says 'as printed'.
 
-    The theorem requires v_t <= v_{t+1}, which Algorithm 1 does not ensure; the AMSGrad form does.
+    The theorem requires v_t <= v_{t+1}. Algorithm 1 does not ensure this; the AMSGrad form does.
 
-    The proof replaces 1/(1-beta_{1,t}) by the larger 1/(1-beta1) beside differences that can be
-    negative. With beta_{1,t} that never grows, as here, the sum can be rearranged so that the bound
-    stands; the theorem's text allows any beta_{1,t} up to beta1.
+    The proof replaces 1/(1-beta_{1,t}) by the larger 1/(1-beta1) in front of differences that may
+    be negative. If beta_{1,t} never grows, as here, the sum can be rearranged so that the bound
+    holds. The theorem allows any beta_{1,t} up to beta1.
 
-    The theorem sets beta_{1,1} = beta1, the corollary beta_{1,1} = beta1 lambda; here as in the
-    corollary.
+    The theorem sets beta_{1,1} = beta1, the corollary sets beta_{1,1} = beta1 lambda. This page
+    follows the corollary.
 
     The corollary prints eps/1-beta2 for eps/(1-beta2). The line before it in the proof has
-    1/sqrt(T) where the sum of the gradients' norms gives sqrt(T): it is already divided by T, the
-    other terms are not. The corollary itself is right in this.
+    1/sqrt(T) where the sum of the norms gives sqrt(T): that term is already divided by T, the
+    others are not. The corollary itself is right in this.
 
-    The induction of the corollary's proof announces v <= G_inf and shows v <= G_inf^2 +
+    The induction in the corollary's proof announces v <= G_inf, but shows v <= G_inf^2 +
     eps/(1-beta2).
 
-    The corollary wants gradients bounded everywhere, which quadratics do not have; its proof only
-    uses the gradients at the iterates, whose largest is taken here.
+    The corollary requires gradients that are bounded everywhere, which excludes quadratics. Its
+    proof uses only the gradients at the iterates. This page uses the largest of these.
 
     The 'shorter lemma' is ours, not the paper's.
 
-    Theorems and this page omit bias correction. Then the first step is alpha/sqrt(1-beta2) = 32
-    alpha long, which adds to the early regret.
+    The theorems and this page omit bias correction. The first step is then alpha/sqrt(1-beta2), or
+    32 alpha, which adds to the early regret.
 
-    The streams on [-1, 1] are projected onto it, coordinate by coordinate, which the theorem does
-    not have but its proof allows. With the default betas Algorithm 1 failed only where the large
-    gradients are far apart.
+    The iterates on streams on [-1, 1] are projected, coordinate by coordinate. The theorem has no
+    projection, but its proof allows it. With the default betas Algorithm 1 failed only if the large
+    gradients were far apart.
 
-    These streams, and their alphas, were picked from several that were tried, to show the failure:
-    they are examples, not a sample. With a larger alpha and constant beta1, which the corollary
+    These streams, and their alphas, were chosen from several that were tried, to show the failure.
+    They are examples, not a sample. With a larger alpha and constant beta1, which the corollary
     does not cover, the AMSGrad form failed on one of them too.
 
-    The sparse stream has features in 1/i^2 of the rounds because with 1/i, tried first, both sums
-    were above sqrt(d) and sqrt(dT).
+    The sparse stream has features in 1/i^2 of the rounds. With 1/i, which was tried first, both
+    sums were above sqrt(d) and sqrt(dT).
     """,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The sphere function: the paper's toy experiment, and whether its picture is the rule."""
+"""The sphere function: the paper's toy experiment, over many starting points and lr."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 METHODS = ("adamomentum", "adam")
-CONTROL = "adamomentum-debiased"  # AdaMomentum without its first step of ten times lr
+CONTROL = "adamomentum-debiased"  # AdaMomentum without its long first steps
 PICTURED = (("adamomentum", 0.1), ("adam", 0.1), ("adam", 0.5), ("adam", 1.0))
 PICTURED_LRS = (0.1, 0.5, 1.0)
-START = (-2.0, 1.5)  # of the picture; the paper gives none
+START = (-2.0, 1.5)  # starting point of the picture; the paper gives none
 TOLERANCE = 0.01  # distance to the minimum
-STAY = 50  # steps within it, to have settled
+STAY = 50  # a run has settled after this many steps within the tolerance
 LRS = sorted({0.1, 0.5, 1.0, *(round(10 ** (k / 4 - 2.5), 4) for k in range(13))})  # 0.003 to 3
-DISTANCES = (0.1, 0.3, 1.0, 3.0, 10.0)  # of starting points, in classes
+DISTANCES = (0.1, 0.3, 1.0, 3.0, 10.0)  # bounds of the classes of starting points
 # Starting points, steps.
 _SIZES = {"smoke": (40, 400), "default": (400, 3_000), "paper": (2_000, 50_000)}
 
 
 class Descent:
-    """f = x1^2 + x2^2 from many points at once, each with its own lr, without eps.
+    """Minimises f = x1^2 + x2^2 from many points, each with its own lr, without eps.
 
-    Both methods are linear in scale when eps is 0: lr a from x is a times lr 1 from x/a.
+    Without eps, lr a from x is a times lr 1 from x/a, for both methods.
     """
 
     def __init__(self, name: str, starts: Tensor, lrs: Tensor) -> None:
@@ -46,13 +46,13 @@ class Descent:
         self._beyond = torch.zeros_like(starts)
         self._stay = torch.zeros_like(self._distance)  # steps within the tolerance, without a break
         self.settled = torch.full_like(self._distance, math.inf)
-        """Steps until the distance came within the tolerance, and stayed there for a while."""
+        """Steps until the distance was within the tolerance for STAY steps."""
         self.left = torch.zeros_like(self._distance, dtype=torch.bool)
-        """Whether it left again."""
+        """Whether it left the tolerance again."""
         self._t = 0
 
     def step(self) -> None:
-        """One step of all."""
+        """Take one step from all points."""
         self._scaled.grad = 2 * self._scaled.detach()
         self._optimizer.step()
         self._t += 1
@@ -67,13 +67,13 @@ class Descent:
 
     @property
     def overshoot(self) -> Tensor:
-        """How far beyond the minimum before it settled, as a part of the starting distance."""
+        """The distance beyond the minimum before it settled, over the starting distance."""
         part: Tensor = self._beyond.norm(dim=-1) / self._distance
         return part
 
 
 def compute(size: Size, tick: Tick) -> Numbers:
-    """The pictured runs, and all learning rates from many starting points."""
+    """Run the picture's cases, and all learning rates from many starting points."""
     many, steps = _SIZES[size]
     random = torch.Generator().manual_seed(1)
     angle = 2 * math.pi * torch.rand(many, generator=random, dtype=torch.float64)
@@ -112,12 +112,12 @@ def compute(size: Size, tick: Tick) -> Numbers:
 
 
 def _first(ours: list[float | None], theirs: list[float | None]) -> list[bool]:
-    """Of each starting point, whether the first number is smaller. None is infinite."""
+    """Return for each starting point whether the first number is smaller. None is infinite."""
     return [a is not None and (b is None or a < b) for a, b in zip(ours, theirs, strict=True)]
 
 
 def _by_distance(numbers: Numbers, won: list[bool]) -> str:
-    """Part of the starting points that were won, in each class of distances."""
+    """Format the fraction of starting points that were won, in each class of distances."""
     parts = []
     for low, high in pairwise(DISTANCES):
         mine = [w for w, r in zip(won, numbers["radius"], strict=True) if low <= r < high]
@@ -127,7 +127,7 @@ def _by_distance(numbers: Numbers, won: list[bool]) -> str:
 
 @list_findings
 def judge(numbers: Numbers) -> Iterator[Finding]:
-    """What the paper says of its picture, over starting points and learning rates."""
+    """Judge the paper's statements over starting points and learning rates."""
     won = _first(*(numbers[name]["steps_at"]["0.1"] for name in METHODS))
     ours, theirs = (numbers[name]["median_steps"][LRS.index(0.1)] for name in METHODS)
     part = sum(won) / len(won)
@@ -163,7 +163,7 @@ def judge(numbers: Numbers) -> Iterator[Finding]:
 
 
 def _word(part: float) -> Word:
-    """Nearly always, nearly never, or in between."""
+    """Return the verdict: from 95 % on it holds, up to 5 % it does not."""
     return "holds" if part >= 0.95 else "does not hold" if part <= 0.05 else "holds only when"
 
 
@@ -177,7 +177,7 @@ def _steps(value: float | None) -> str:
 
 
 def tables(numbers: Numbers) -> list[Table]:
-    """The picture's runs, and the learning rates."""
+    """Tabulate the picture's runs, and the learning rates."""
     return [
         Table(
             f"The pictured runs, from {START}",
@@ -197,7 +197,7 @@ def tables(numbers: Numbers) -> list[Table]:
 
 
 def draw(numbers: Numbers, figure: Figure) -> None:
-    """The paper's three pictures above; steps and overshoot over lr below."""
+    """Draw the paper's three pictures, and steps and overshoot over lr."""
     from matplotlib.patches import Circle
 
     top, bottom = cast("tuple[SubFigure, SubFigure]", figure.subfigures(2, 1))
@@ -232,28 +232,28 @@ CLAIM = TheoryClaim(
     name="sphere",
     title="AdaMomentum and Adam on the sphere function",
     place="section 5.1, Figure 3",
-    says="""On f(x) = x1^2 + x2^2, with eps left out, AdaMomentum at lr 0.1 converges much faster
-    than Adam at the same lr, and Adam at a larger lr oscillates much more violently: replacing g by
-    m in the second moment makes the steps smoother and more suitable.""",
-    done=f"""The three pictures once more; then both methods from many starting points, at distances
-    from 0.1 to 10 in all directions, over learning rates from 0.003 to 3; and as a control
-    AdaMomentum without its long first steps. A run has settled when it
-    comes within {TOLERANCE} of the minimum and stays there for {STAY} steps. Overshoot is how far
-    it went beyond the minimum before that.""",
+    says="""On f(x) = x1^2 + x2^2 without eps, AdaMomentum at lr 0.1 converges much faster than Adam
+    at the same lr, and Adam at a larger lr oscillates much more violently. So replacing g by m in
+    the second moment makes the steps smoother and more suitable.""",
+    done=f"""The three pictures were repeated. Then both methods, and as a control AdaMomentum
+    without its long first steps, ran from many starting points, at distances from 0.1 to 10 in all
+    directions, with learning rates from 0.003 to 3. A run has settled when it stays within
+    {TOLERANCE} of the minimum for {STAY} steps. Overshoot is the distance beyond the minimum before
+    that.""",
     compute=compute, judge=judge, tables=tables, draw=draw,
     notes="""
-    The text of the paper says that Adam oscillates at lr 0.5 and 0.1, its figure has 0.1, 0.5 and
-    1.0; here as in the figure.
+    The text of the paper says that Adam oscillates at lr 0.5 and 0.1; its figure has 0.1, 0.5 and
+    1.0. This page follows the figure.
 
-    The paper gives no starting point; the pictures here start at (-2, 1.5).
+    The paper gives no starting point. The pictures here start at (-2, 1.5).
 
-    AdaMomentum's first step is 1/(1-beta1) = 10 times lr, since the momentum that is squared is not
-    bias-corrected: the same lr does not mean the same steps.
+    AdaMomentum's first step is 1/(1-beta1) = 10 times lr, since the squared momentum is not
+    bias-corrected. So the same lr does not mean the same steps.
 
-    Without eps neither method comes to rest: v forgets more slowly than the gradient falls, so that
-    the steps grow until both leave the minimum they had reached ('left again').
+    Without eps neither method comes to rest. v forgets more slowly than the gradient falls, so the
+    steps grow until both leave the minimum again ('left again').
 
-    Gradients here have no noise. Where they have, equal lr mean steps of different length
-    throughout: see the page on the noise ratio.
+    Gradients here have no noise. With noise, steps at the same lr have different lengths
+    throughout; see the page `noise_ratio`.
     """,
 )  # fmt: skip

@@ -1,5 +1,4 @@
 """The paper's experiments.
 
-A module here whose name does not begin with `_` defines one subclass of `Workload`; adding an
-experiment is adding a file.
+Each public module here defines one subclass of `Workload`. To add an experiment, add a file.
 """

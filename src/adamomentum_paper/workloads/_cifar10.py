@@ -1,4 +1,4 @@
-"""What the three CIFAR-10 workloads of the paper share: data, augmentation, loss, settings."""
+"""The base class of the paper's CIFAR-10 workloads: data, augmentation, loss and settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from adamomentum_paper.workloads._images import Images, channels_last, hold_out
 
 # The paper's appendix, tuned values for CNNs: the same for every adaptive method.
 _ADAPTIVE: Settings = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 5e-4}
-# The paper does not say which form of weight decay it means; this is what the authors' scripts do.
+# The paper does not state the form of weight decay; these are the forms of the authors' scripts.
 _COUPLED = {**_ADAPTIVE, "decoupled_weight_decay": False}
 _DECOUPLED = {**_ADAPTIVE, "decoupled_weight_decay": True}
 PAPER: Stated = {
@@ -31,26 +31,26 @@ PAPER: Stated = {
     "adabelief": _COUPLED,
     "adamomentum": _COUPLED,
 }
-# In the authors' scripts Adam alone runs without weight decay.
+# In the authors' scripts only Adam runs without weight decay.
 _AS_RUN: Stated = {**PAPER, "adam": {**_COUPLED, "weight_decay": 0.0}}
 
-# Images used at each scale: training (validation included), of which validation, test.
+# Images at each scale: training including validation, validation, test.
 _IMAGES = {"smoke": (320, 64, 64), "mini": (10_000, 1_000, 2_000), "full": (50_000, 5_000, 10_000)}
 
 
 class CIFAR10(Images):
     """CIFAR-10 as the authors trained on it.
 
-    200 epochs, batch 128, lr x 0.2 at 60, 120 and 160; crops of 32 from 40x40, mirror images, and a
-    square of 16x16 zeroed in every second image; label smoothing 0.1, as usually defined or, under
-    `as-run`, in the authors' form. The validation images of `fair` are drawn from the training
-    images once and for all.
+    A run has 200 epochs of batches of 128. The lr is multiplied by 0.2 at epochs 60, 120 and 160.
+    Augmentation is a crop of 32 from 40x40, mirroring, and cutout of 16x16 with probability 1/2.
+    Label smoothing is 0.1, in the usual form or, under `as-run`, in the authors' form. The
+    validation images of `fair` are a fixed random part of the training images.
     """
 
     epochs = {"smoke": 1, "mini": 10, "full": 200}
     batch = 128
     mean, std = MEAN, STD
-    target = 40.0  # what ridge regression on the pixels of the same images reaches (39.95)
+    target = 40.0  # ridge regression on the pixels of the same images reaches 39.95
     target_at_full = 93.0  # the paper's lowest is 93.29
     schedule = Step()
     grid = "cnn"
@@ -59,22 +59,22 @@ class CIFAR10(Images):
     rules = {"as-run": replace(AS_RUN, flaws=("Adam without decay",))}
 
     def data(self) -> Data:
-        """Bytes; they become floats batch by batch, on the device."""
+        """Return images as bytes. Each batch is converted to floats on the device."""
         train, validation, test = _IMAGES[self.scale]
         x, y = cifar10(train=False)
         return hold_out(cifar10(train=True), (x[:test], y[:test]), validation, train)
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Cross entropy with smoothed labels, of augmented images."""
+        """Return the cross entropy of augmented images with smoothed labels."""
         x, y = batch
-        logits = model(self.augmented(x))
+        logits = self.measure(model(self.augmented(x)), y)
         if self.protocol == "as-run":
             return smoothed_cross_entropy(logits, y, self.smoothing)
         return nn.functional.cross_entropy(logits, y, label_smoothing=self.smoothing)
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Adam's handicap too."""
+        """Warnings, including that Adam has no weight decay under `as-run`."""
         if self.protocol != "as-run":
             return super().caveats
         return (
@@ -83,7 +83,7 @@ class CIFAR10(Images):
         )
 
     def augmented(self, x: Tensor) -> Tensor:
-        """A training batch: cropped, mirrored, normalised, and cut out."""
+        """Crop, mirror, normalise and cut out a training batch."""
         n, device = len(x), x.device
         x = augment.crop_and_flip(
             x, augment.draw_crops(n, 4, device), augment.draw_coins(n, 0.5, device), 4

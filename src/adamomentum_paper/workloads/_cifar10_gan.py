@@ -1,4 +1,4 @@
-"""What the three GANs of the paper share: CIFAR-10."""
+"""The base class of the paper's three GANs on CIFAR-10."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from adamomentum_paper.data.cifar10 import cifar10
 from adamomentum_paper.workloads._gan import GAN
 from adamomentum_paper.workloads._images import channels_last_network, hold_out
 
-# Images used at each scale: training (validation included), of which validation, test.
+# Images at each scale: training including validation, validation, test.
 _IMAGES = {"smoke": (320, 64, 64), "mini": (22_000, 2_000, 2_000), "full": (50_000, 5_000, 10_000)}
 
 
@@ -30,14 +30,14 @@ class CIFAR10GAN(GAN):
             self.batch = self.batch_at_mini
 
     def model(self) -> Networks:
-        """In the layout channels-last, a fifth faster on the CPU."""
+        """Return the networks in the layout channels-last, which is a fifth faster on the CPU."""
         networks = super().model()
         for network in networks.children():
             channels_last_network(network)
         return networks
 
     def data(self) -> Data:
-        """Bytes; validation is drawn from the training images once and for all."""
+        """Return images as bytes. Validation is a fixed random part of the training images."""
         train, validation, test = _IMAGES[self.scale]
         x, y = cifar10(train=False)
         return hold_out(cifar10(train=True), (x[:test], y[:test]), validation, train)

@@ -16,17 +16,16 @@ from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_paper.models import classifier
 from adamomentum_paper.models.classifier import FeatureClassifier
 
-BATCH, LR = 100, 2e-3  # of Adam, falling linearly to 0
+BATCH, LR = 100, 2e-3  # for Adam; the lr falls linearly to 0
 
 
-def trained(
+def train_classifier(
     train: Split, classes: int, width: int, epochs: int, kept: Path | None
 ) -> FeatureClassifier:
-    """The classifier of these images (bytes) and labels, in evaluation mode.
+    """Train the classifier on images (bytes) and labels, or load it. It is in evaluation mode.
 
-    Its seed is its own, and it is trained with one thread on the CPU, so that every process gets
-    the same. Where there is a folder for it, it is trained once: others wait, and a process that
-    is killed leaves nothing half done.
+    It has a fixed seed and is trained on the CPU with one thread, so that every process gets the
+    same network. If `kept` is a folder, only one process trains it and the others wait.
     """
     if kept is None:
         return _train(train, classes, width, epochs)
@@ -45,7 +44,7 @@ def trained(
 
 
 def _digest(train: Split, *settings: int) -> str:
-    """Of all that decides about its weights."""
+    """Return a digest of everything that determines the weights."""
     digest = hashlib.sha256(f"{torch.__version__} {settings}".encode())
     for code in (__file__, classifier.__file__):
         digest.update(Path(code).read_bytes())
@@ -74,7 +73,7 @@ def _train(train: Split, classes: int, width: int, epochs: int) -> FeatureClassi
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """With one thread: sums over several depend on their number."""
+    """Use one thread, since rounding depends on the number of threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

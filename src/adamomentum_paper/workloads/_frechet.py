@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class _Features(nn.Module):
-    """Stands where torchmetrics wants a network: what it gets are features already."""
+    """The identity, in place of the network that torchmetrics applies: inputs are features."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -21,17 +21,17 @@ class _Features(nn.Module):
 
 
 class Frechet:
-    """The distance to one set of features, as of Gaussians with their means and covariances.
+    """The Frechet distance to a set of features, between Gaussians with their moments.
 
-    torchmetrics' FID does it, in float64, where nearly singular covariances do no harm.
+    It is computed by torchmetrics' FID in float64, which tolerates nearly singular covariances.
 
     Args:
-        real: features (n, d), batch by batch.
-        number: their dimension d.
+        real: features (n, d), in batches.
+        number: the dimension d.
     """
 
     def __init__(self, real: Iterable[Tensor], number: int) -> None:
-        # Loads half of torchmetrics: seconds, for which nobody waits who only lists workloads.
+        # Imported here, since it takes seconds that a list of workloads should not need.
         from torchmetrics.image.fid import FrechetInceptionDistance
 
         self._metric: Any = FrechetInceptionDistance(_Features(number), reset_real_features=False)
@@ -39,11 +39,11 @@ class Frechet:
             self._metric.update(features.double().cpu(), real=True)
 
     def to(self, generated: Iterable[Tensor]) -> float:
-        """The distance (squared, as is the custom); NaN where a feature is not a number."""
+        """Return the squared distance, as is usual. NaN if a feature is not finite."""
         self._metric.reset()
         for features in generated:
             if not features.isfinite().all():
                 return math.nan
             self._metric.update(features.double().cpu(), real=False)
-        # Rounding may leave a distance of 0 a little below.
+        # Rounding may make a distance of 0 slightly negative.
         return max(float(self._metric.compute()), 0.0)

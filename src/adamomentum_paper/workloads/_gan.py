@@ -1,4 +1,4 @@
-"""What generative workloads on images share: the game, its score, and pictures."""
+"""The base class of GANs on images: losses, score and pictures."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from adamomentum_paper.data import reflection
 from adamomentum_paper.data.augmentation import draw_coins
 from adamomentum_paper.data.inception import inception
 from adamomentum_paper.workloads import _sheets
-from adamomentum_paper.workloads._classifier import trained
+from adamomentum_paper.workloads._classifier import train_classifier
 from adamomentum_paper.workloads._frechet import Frechet
 
 COLUMNS = 10  # images of a row of a sheet
 
 
 class GAN(Adversarial):
-    """Images as bytes with their classes; networks are called with (noise or images, classes).
+    """A GAN on images as bytes with classes. Networks are called with (noise or images, classes).
 
-    The score is a Frechet distance: FID at full, where the user provides its Inception network;
-    else `fd-cnn`, in the features of a small classifier of the same training images. Noise and
-    classes of what is scored and shown are fixed, the same for every run.
+    The score is a Frechet distance. At the scale full it is FID, whose Inception network the user
+    provides. Otherwise it is `fd-cnn`, in the features of a small classifier of the same training
+    images. Every run is scored and shown with the same noise and classes.
     """
 
     metric = "fd-cnn"
@@ -39,16 +39,16 @@ class GAN(Adversarial):
     latent: ClassVar[int] = 128
     game: ClassVar[Literal["vanilla", "hinge"]] = "hinge"
     consistency: ClassVar[float] = 0.0
-    """Weight of the discriminator's consistency under augmentation."""
+    """Weight of the consistency loss of the discriminator under augmentation."""
     mirrored: ClassVar[bool] = True
-    """Whether real images are mirrored at random."""
+    """Whether to mirror real images at random."""
     apart: ClassVar[bool] = False
-    """Whether real and generated images are passes of their own: for batch norm in D."""
+    """Whether D gets real and generated images in separate batches, for its batch norm."""
     conditional: ClassVar[bool] = True
     classes: ClassVar[tuple[str, ...]]
     fid_at_full: ClassVar[bool] = True
     classifier: ClassVar[Mapping[str, tuple[int, int]]]
-    """Of fd-cnn at each scale: its width, and epochs of its training."""
+    """scale -> width of the classifier of fd-cnn, and epochs of its training."""
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:
         super().__init__(scale, protocol)
@@ -58,23 +58,25 @@ class GAN(Adversarial):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """That fd-cnn is no FID."""
+        """Warnings, including that fd-cnn is not FID."""
         if self.metric == "fid":
             return super().caveats
         return (*super().caveats, "fd-cnn goes by a small classifier of the same images: NOT FID")
 
     def splits(self) -> Data:
-        """With the network whose features are compared, or the news that it is missing."""
+        """Return the splits, after loading or training the network of the score."""
         if self.metric == "fid":
             self._network: Any = inception()
         data = self.data()
         if self.metric != "fid":
             width, epochs = self.classifier[self.scale]
-            self._network = trained(data.train, len(self.classes), width, epochs, self.kept)
+            self._network = train_classifier(
+                data.train, len(self.classes), width, epochs, self.kept
+            )
         return data if self.selection == "validation" else data.merged()
 
     def discriminator_loss(self, model: Any, batch: Any) -> Tensor:
-        """Of the game, and where asked for that of inconsistency."""
+        """Return the loss of the discriminator, with the consistency loss if it has weight."""
         x, y = batch
         real = as_floats(x)
         if self.mirrored:
@@ -94,26 +96,26 @@ class GAN(Adversarial):
         return loss
 
     def loss(self, model: Any, batch: Any) -> Tensor:
-        """The generator's, of the game."""
+        """Return the loss of the generator."""
         fake, classes = self.generated(model.generator, len(batch[0]) // self.d_updates)
         return GAMES[self.game].generator(model.discriminator(fake, classes))
 
     def augmented(self, real: Tensor) -> Tensor:
-        """As consistency asks for: mirrored at random, moved by up to an eighth, reflected."""
+        """Mirror at random, and translate by up to an eighth with reflection."""
         largest = real.shape[-1] // 8
         shifts = reflection.draw_shifts(len(real), largest, real.device)
         coins = draw_coins(len(real), 0.5, real.device)
         return reflection.translate(reflection.mirror(real, coins), shifts, largest)
 
     def generated(self, generator: nn.Module, n: int) -> tuple[Tensor, Tensor]:
-        """Images of torch's random numbers, and their classes."""
+        """Generate images from torch's random numbers. Return them with their classes."""
         device = next(generator.parameters()).device
         noise = torch.randn(n, self.latent, device=device)
         classes = torch.randint(len(self.classes), (n,), device=device)
         return generator(noise, classes), classes
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
-        """The distance of as many generated images as there are real ones."""
+        """Return the distance between the real images and as many generated ones."""
         device = next(model.parameters()).device
         network = self._network.to(device)
         distance = next((known for of, known in self._distances if of is split), None)
@@ -124,28 +126,28 @@ class GAN(Adversarial):
         return {self.metric: distance.to(map(network, self._images_to_score(model, len(split[0]))))}
 
     def _images_to_score(self, generator: nn.Module, n: int) -> Iterator[Tensor]:
-        """So many images, as bytes."""
+        """Yield batches of `n` generated images as bytes."""
         device = next(generator.parameters()).device
         chance = torch.Generator().manual_seed(1)
         noise = torch.randn(n, self.latent, generator=chance)
         classes = torch.randint(len(self.classes), (n,), generator=chance)
         for z, y in in_order(Tensors((noise, classes), self.batch)):
             images = generator(z.to(device), y.to(device))
-            # NaN has no byte; it must not pass for a picture.
+            # A NaN has no byte, so images that are not finite stay floats.
             yield _sheets.as_bytes(images) if images.isfinite().all() else images
 
     def samples(self, generator: nn.Module) -> Tensor:
-        """A row of each class."""
+        """Return a row of samples for each class."""
         chance = torch.Generator().manual_seed(0)
         rows = len(self.classes)
         return self._rows(generator, torch.randn(rows, COLUMNS, self.latent, generator=chance))
 
     def draw(self, samples: Tensor, folder: Path, epoch: int) -> None:
-        """A sheet for every evaluation, the one before training with the number 0."""
+        """Write a sheet of samples for every evaluation. Number 0 is before training."""
         self._write(folder / f"sheet-{epoch:04}.png", samples)
 
     def show(self, model: nn.Module, data: Data, folder: Path) -> str:
-        """Images on the way from one noise to another; and where all pictures are."""
+        """Write images that interpolate between two noises, and return where all pictures are."""
         del data
         chance = torch.Generator().manual_seed(2)
         first, last = torch.randn(2, len(self.classes), 1, self.latent, generator=chance)
@@ -158,7 +160,7 @@ class GAN(Adversarial):
         )
 
     def _rows(self, generator: nn.Module, noise: Tensor) -> Tensor:
-        """Images of noise (classes, columns, ...), row by row."""
+        """Return images of noise (classes, columns, ...)."""
         device = next(generator.parameters()).device
         classes = torch.arange(len(noise), device=device).repeat_interleave(noise.shape[1])
         images = generator(noise.flatten(0, 1).to(device), classes)
@@ -170,5 +172,5 @@ class GAN(Adversarial):
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """Bytes to floats between -1 and 1."""
+    """Convert bytes to floats from -1 to 1."""
     return images.float() / 127.5 - 1

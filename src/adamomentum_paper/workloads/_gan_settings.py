@@ -7,30 +7,30 @@ from dataclasses import replace
 from adamomentum_lab.space import Settings, Stated, Value
 from adamomentum_paper.rules import AS_RUN
 
-# The paper's appendix; its table is BigGAN's, and it states none other.
+# From the paper's appendix, whose only table is for BigGAN.
 _ADAPTIVE: Settings = {"lr": 2e-4, "betas": (0.5, 0.999), "eps": 1e-8, "weight_decay": 0.0}
 PAPER: Stated = {
     "sgdm": {"lr": 2e-4, "momentum": 0.9, "weight_decay": 0.0},
     "adam": _ADAPTIVE,
     "adamw": _ADAPTIVE,
     "yogi": _ADAPTIVE,
-    "adabound": {**_ADAPTIVE, "final_lr": 0.02, "gamma": 1e-3},  # as run; the paper does not say
+    "adabound": {**_ADAPTIVE, "final_lr": 0.02, "gamma": 1e-3},  # as run; not in the paper
     "radam": _ADAPTIVE,
     "adabelief": {**_ADAPTIVE, "eps": 1e-16},
     "adamomentum": {**_ADAPTIVE, "eps": 1e-16},
 }
-# Where the fair protocol starts from: no default of an optimizer was made for GANs.
+# The fair protocol starts from these, since defaults of optimizers do not suit GANs.
 FAIR: Stated = {"*": _ADAPTIVE, **PAPER}
 RECTIFIED = replace(AS_RUN, flaws=("rectified",))
 
 
 def settings_of(adam: float, adabelief: float, **ours: Value) -> dict[str, Stated]:
-    """Of each protocol.
+    """Return the settings under each protocol.
 
     Args:
-        adam: eps of Adam and AdamW as run.
-        adabelief: its eps as run.
-        **ours: what AdaMomentum is run with instead of the paper's settings.
+        adam: eps of Adam and AdamW in the authors' scripts.
+        adabelief: eps of AdaBelief in the authors' scripts.
+        **ours: settings of AdaMomentum in the authors' scripts that differ from the paper's.
     """
     as_run: Stated = {
         **PAPER,

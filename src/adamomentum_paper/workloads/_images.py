@@ -1,4 +1,4 @@
-"""What workloads on images share."""
+"""The base class of image classification."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from adamomentum_paper.data.augmentation import normalise
 
 
 class Images(Classification):
-    """Photographs as bytes, which become floats batch by batch, on the device.
+    """Classification of images that are stored as bytes. Batches become floats on the device.
 
-    Networks and images are in the layout channels-last, a fifth faster on the CPU as measured by
-    benchmarks/vision.py.
+    Networks and images have the layout channels-last, which is a fifth faster on the CPU
+    (benchmarks/vision.py).
     """
 
     mean: ClassVar[tuple[float, ...]]
@@ -30,30 +30,36 @@ class Images(Classification):
         if scale == "full":
             self.target = self.target_at_full
         else:
-            self.batch = 64  # of so few images, larger batches would be too few updates
+            self.batch = 64  # with few images, larger batches would give too few updates
 
     @abstractmethod
     def augmented(self, x: Tensor) -> Tensor:
-        """A training batch, ready for the network."""
+        """Augment a training batch, and prepare it for the network."""
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Cross entropy of augmented images."""
+        """Return the cross entropy of augmented images."""
         x, y = batch
         return super().loss(model, (self.augmented(x), y))
 
     def scores(self, model: nn.Module, batch: Any) -> dict[str, Tensor]:
-        """Cross entropy and accuracy, of the images as they are."""
+        """Return cross entropy and accuracy, without augmentation."""
         x, y = batch
         return super().scores(model, (channels_last(self.normalised(x)), y))
 
     def normalised(self, x: Tensor) -> Tensor:
-        """Bytes to floats of mean 0 and standard deviation 1."""
+        """Convert bytes to floats with mean 0 and standard deviation 1."""
         return normalise(x, self.mean, self.std)
 
 
 def hold_out(train: Split, test: Split, validation: int, used: int | None = None) -> Data:
-    """So many validation images, drawn from the training images once and for all; of these, where
-    `used` says so, only a part."""
+    """Hold out a fixed random part of the training images for validation.
+
+    Args:
+        train: all training images.
+        test: the test images.
+        validation: number of images to hold out.
+        used: use only this many of the training images, validation included.
+    """
     order = torch.randperm(len(train[1]), generator=torch.Generator().manual_seed(0))[:used]
     parts = (order[validation:], order[:validation])
     training, held_out = (tuple(tensor[part] for tensor in train) for part in parts)
@@ -61,10 +67,10 @@ def hold_out(train: Split, test: Split, validation: int, used: int | None = None
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """Images with the channels of a pixel side by side."""
+    """Return images in the layout channels-last."""
     return images.contiguous(memory_format=torch.channels_last)
 
 
 def channels_last_network(network: nn.Module) -> nn.Module:
-    """The network with its weights in the layout of the images."""
+    """Return the network with its weights in the layout channels-last."""
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

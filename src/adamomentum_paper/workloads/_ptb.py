@@ -1,4 +1,4 @@
-"""What the three Penn Treebank workloads of the paper share."""
+"""The base class of the paper's Penn Treebank workloads."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from adamomentum_paper.rules import AS_RUN
 
 BPTT = 70  # words of a sequence, on average
 ALPHA, BETA = 2.0, 1.0  # activation and temporal regularisation
-EVALUATED = 70  # words at a time
-# Of the training text, which part; width of the embedding; hidden units.
+EVALUATED = 70  # words per step of an evaluation
+# Words of training text (None is all), width of the embedding, hidden units.
 _SIZES = {"smoke": (4_000, 16, 24), "mini": (200_000, 100, 200), "full": (None, 400, 1150)}
 
 
 def settings_of(layers: int) -> dict[str, Stated]:
-    """Of each protocol, from the paper's appendix; some depend on the number of layers.
+    """Return the settings under each protocol. Some depend on the number of layers.
 
-    The paper leaves the form of weight decay open, which is that of the authors' scripts.
+    They are from the paper's appendix, except the form of weight decay. The paper does not state
+    it, so it is that of the authors' scripts.
     """
     deep = layers > 1
 
@@ -46,22 +47,26 @@ def settings_of(layers: int) -> dict[str, Stated]:
         "adabelief": adaptive(1e-2 if deep else 1e-3, 1e-12 if deep else 1e-16, **coupled),
         "adamomentum": adaptive(1e-3, 1e-16, **coupled),
     }
-    # What the authors' scripts do instead.
+    # The authors' scripts differ from the paper in these.
     as_run = {name: {**its, "weight_decay": 1.2e-6} for name, its in paper.items()}
     as_run["sgdm"]["momentum"] = 0.0
     as_run["yogi"]["eps"] = 1e-3
     if deep:
         for name in ("adam", "adamw", "radam"):
             as_run[name]["eps"] = 1e-8
-    return {"paper": paper, "as-run": as_run}
+    # Where `fair` starts from: SGDM's default lr of 0.1 is a 300th of what it needs here, and
+    # AdaBound ends as SGD with `final_lr`.
+    fair: Stated = {"sgdm": {"lr": 30.0}, "adabound": {"final_lr": 30.0}}
+    return {"fair": fair, "paper": paper, "as-run": as_run}
 
 
 class PennTreebank(Workload):
     """Word-level language modelling with the regularised LSTM of Merity et al. (2018).
 
-    200 epochs, lr x 0.1 at 100 and 145; 20 texts side by side, cut into sequences of a random
-    length of about 70, to which the lr is scaled; gradients clipped to 0.25. Perplexity per word,
-    the end of a line counted as one; the state is carried from sequence to sequence.
+    A run has 200 epochs. The lr is multiplied by 0.1 at epochs 100 and 145. The text is read in 20
+    columns, in sequences with a random length of about 70, and the lr is proportional to that
+    length. The state is carried from sequence to sequence. Gradients are clipped to 0.25. The score
+    is the perplexity per word, where the end of a line counts as a word.
     """
 
     metric = "perplexity"
@@ -75,14 +80,14 @@ class PennTreebank(Workload):
     layers: ClassVar[int]
 
     def schedule_of(self, optimizer: str) -> Schedule:
-        """As run, SGD restarts its lr when it switches to averaging."""
+        """Return the schedule. Under `as-run`, SGD restarts its lr when it switches to ASGD."""
         if self.protocol == "as-run" and optimizer == "sgdm":
             return Restarted(self.schedule, patience=5)
         return self.schedule
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """That the recurrent matrices are not trained, and on how much text."""
+        """Warnings, including frozen recurrent matrices and the amount of text."""
         said = super().caveats
         if self.protocol == "as-run":
             said = (
@@ -95,7 +100,7 @@ class PennTreebank(Workload):
         return said
 
     def data(self) -> Data:
-        """Words by their numbers. Validation and test are cut too where training is."""
+        """Return words as numbers. At small scales, all splits are cut."""
         (train, validation, test), _ = penn_treebank()
         part = _SIZES[self.scale][0]
         if part is not None:
@@ -103,24 +108,24 @@ class PennTreebank(Workload):
         return Data((train,), (validation,), (test,))
 
     def model(self) -> nn.Module:
-        """Wide as the scale has it; as run, with frozen recurrent matrices."""
+        """Return the network of this scale. Under `as-run`, recurrent matrices are frozen."""
         _, width, hidden = _SIZES[self.scale]
         return LSTMLanguageModel(
             10_000, width, hidden, self.layers, frozen=self.protocol == "as-run"
         )
 
     def source(self, split: Any, training: bool) -> Source:
-        """Sequences of the text, side by side."""
+        """Return sequences of the text in columns."""
         del training
         return Passages(split[0], self.batch, BPTT)
 
     def lr_factor(self, batch: Any) -> float:
-        """Shorter sequences, smaller steps."""
+        """Scale the lr with the length of the sequence."""
         length: int = batch[2]
         return length / BPTT
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Cross entropy, and what is asked of the last layer: small, and slow to change."""
+        """Return the cross entropy plus activation and temporal regularisation."""
         words, following, _ = batch
         state: State = self.state or _unwrap(model).zero_state(words.shape[1])
         logits, dropped, raw, after = model(words, state)
@@ -131,7 +136,7 @@ class PennTreebank(Workload):
         return loss + BETA * slowness
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
-        """Perplexity per word, of the text read from its beginning to its end."""
+        """Return the loss and perplexity per word of the whole text, read in order."""
         text = split[0].to(next(model.parameters()).device)[:, None]
         state = _unwrap(model).zero_state(1)
         total = torch.zeros((), dtype=torch.float64, device=text.device)
@@ -145,32 +150,32 @@ class PennTreebank(Workload):
 
 
 class Passages(Tokens):
-    """Words (time, batch), those that follow, and the length that was drawn for them.
+    """Batches of words (time, batch), the words that follow, and the length drawn for them.
 
-    As in the scripts, the lr goes by that length where the text ends before it, and a last
-    sequence of one word is left out.
+    As in the authors' scripts, the drawn length determines the lr even if the text ends earlier,
+    and a last sequence of one word is dropped.
     """
 
     shortest = 2
 
     def draw(self, order: torch.Generator | None) -> int:
-        """A random length in training."""
+        """Return a random length in training, and a fixed one in evaluation."""
         return EVALUATED if order is None else random_length(order)
 
     def load(self, examples: Any) -> tuple[Tensor, Tensor, int]:
-        """Some columns of a sequence."""
+        """Return some columns of a sequence."""
         words, following = super().load(examples)
         return words.t(), following.t(), examples[0].drawn
 
 
 def random_length(order: torch.Generator) -> int:
-    """N(70, 5), one in twenty half of it, at least 5."""
+    """Draw a length from N(70, 5), or with probability 1/20 from N(35, 5). It is at least 5."""
     mean = BPTT if float(torch.rand((), generator=order)) < 0.95 else BPTT / 2
     return max(5, int(mean + 5 * float(torch.randn((), generator=order))))
 
 
 def _unwrap(model: Any) -> Any:
-    """Of DDP and Fabric, the network inside."""
+    """Return the network inside the wrappers of DDP and Fabric."""
     while not isinstance(model, LSTMLanguageModel):
         model = model.module
     return model

@@ -1,4 +1,4 @@
-"""Sheets of generated images, as PNG."""
+"""Write sheets of generated images as PNG."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ _MARGIN = 72  # for the names of rows
 
 
 def write(file: Path, images: Tensor, names: tuple[str, ...] = (), enlarged: int = 2) -> None:
-    """Images (rows, columns, channels, height, width) between -1 and 1 as one picture.
+    """Write images as one picture.
 
-    Rows may have names, which stand on the left.
+    Args:
+        file: the PNG file.
+        images: values from -1 to 1, (rows, columns, channels, height, width).
+        names: names of the rows, printed on the left.
+        enlarged: factor to enlarge images by.
     """
     tiles = as_bytes(images).repeat_interleave(enlarged, -1).repeat_interleave(enlarged, -2)
     tiles = tiles.expand(*tiles.shape[:2], 3, *tiles.shape[3:]).cpu()
@@ -38,5 +42,5 @@ def write(file: Path, images: Tensor, names: tuple[str, ...] = (), enlarged: int
 
 
 def as_bytes(images: Tensor) -> Tensor:
-    """From -1 to 1 becomes 0 to 255; what is not a number becomes black."""
+    """Convert values from -1 to 1 to bytes. NaN becomes black."""
     return ((images.float().nan_to_num(-1.0).clamp(-1, 1) + 1) * 127.5).round().byte()

@@ -1,4 +1,4 @@
-"""What the translation workloads share: the network, its loss, beam search, BLEU, settings."""
+"""The base class of translation: the network, its loss, beam search, BLEU and settings."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from adamomentum_paper.rules import AS_RUN
 _DECAY = {"weight_decay": 1e-4}
 _ADAM: Settings = {"lr": 1.5e-3, "betas": (0.9, 0.98), "eps": 1e-8, **_DECAY}
 _LATER: Settings = {"betas": (0.9, 0.999), "eps": 1e-16, **_DECAY, "decoupled_weight_decay": True}
-# The paper's appendix, tuned values for the Transformer. It leaves the form of weight decay open:
-# each optimizer has its own, which for AdaBelief and AdaMomentum is the authors' decoupled one.
+# Tuned values for the Transformer, from the appendix. It does not state the form of weight decay.
+# Each optimizer has its usual form; AdaBelief and AdaMomentum have the authors' decoupled form.
 PAPER: Stated = {
     "sgdm": {"lr": 0.1, "momentum": 0.9, **_DECAY},
     "adam": _ADAM,
@@ -41,13 +41,13 @@ _AS_RUN: Stated = {**PAPER, **_RECTIFIED}
 
 @dataclass(frozen=True)
 class Figure:
-    """A way to compute BLEU: sacrebleu's options, and what is done to the text before."""
+    """A way to compute BLEU: sacrebleu's options, and a function that prepares the text."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     prepared: Callable[[str], str] = str
 
     def of(self, translations: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-        """BLEU of a whole split, and sacrebleu's signature of how it was computed."""
+        """Return BLEU of a whole split, and sacrebleu's signature."""
         from sacrebleu.metrics.bleu import BLEU
 
         bleu = BLEU(**self.options)
@@ -59,30 +59,31 @@ class Figure:
 
 
 class Translation(Workload):
-    """A Transformer trained and judged as the authors did on IWSLT'14.
+    """A Transformer, trained and evaluated as the authors did on IWSLT'14.
 
-    55 epochs in batches of 4,096 tokens, lr from 1e-7 in 8,000 updates and then as 1/sqrt, label
-    smoothing 0.1, no clipping; the weights of the last five epochs averaged; BLEU by beam search
-    with 5 hypotheses and length penalty 1.
+    A run has 55 epochs with batches of 4,096 tokens. The lr rises from 1e-7 in 8,000 updates and
+    then falls as 1/sqrt(update). Label smoothing is 0.1; gradients are not clipped. Evaluations use
+    the mean weights of the last five epochs, and BLEU by beam search with 5 hypotheses and length
+    penalty 1.
     """
 
     metric = "bleu"
     larger_is_better = True
     epochs = {"smoke": 1, "mini": 8, "full": 55}
-    averaged = 5
+    averaged = {"smoke": 1, "mini": 1, "full": 5}  # a part of the run as the paper's 5 of 55
     schedule = InverseSqrt()
     grid = "transformer"
-    # As run too the last epoch: what is reported is the mean of the last five.
+    # Also under `as-run` the last epoch is reported, with the mean weights of the last five.
     rules = {"as-run": replace(AS_RUN, select="last")}
-    trains_on_validation = False  # it is official
+    trains_on_validation = False  # the validation split is official
     settings = {"paper": PAPER, "as-run": _AS_RUN}
     smoothing: ClassVar[float] = 0.1
     beam: ClassVar[int] = 5
     length_penalty: ClassVar[float] = 1.0
     max_tokens: ClassVar[Mapping[str, int]] = {"smoke": 512, "mini": 1024, "full": 4096}
-    """Of a batch, padding included, on either side."""
+    """Largest number of tokens of a batch on either side, padding included."""
     warmup: ClassVar[Mapping[str, int]] = {"smoke": 10, "mini": 400, "full": 8000}
-    """Updates until the lr is the optimizer's own."""
+    """Updates of the warm-up."""
     shapes: ClassVar[Mapping[str, Shape]] = {
         "smoke": Shape(1, 16, 32, 2, 0.1, 0.1, 0.1),
         "mini": Shape(2, 128, 256, 4, 0.1, 0.0, 0.0),
@@ -91,20 +92,20 @@ class Translation(Workload):
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """Of raw text: sacrebleu's own, with and without case."""
+        """For raw text: sacrebleu's default, with and without case."""
         return {"bleu": Figure(), "bleu_lower": Figure({"lowercase": True})}
 
     @abstractmethod
     def read(self) -> Corpus:
-        """The text of the scale, and what cuts it into tokens."""
+        """Read the text of this scale, with its subwords."""
 
     @functools.cached_property
     def corpus(self) -> Corpus:
-        """Read once: the network must know the size of the vocabulary."""
+        """The text, read once: data and network both need it."""
         return self.read()
 
     def data(self) -> Data:
-        """The splits as numbers; the text is kept for BLEU."""
+        """Return the splits as tokens, with their text for BLEU."""
         corpus, tokens = self.corpus, self.max_tokens[self.scale]
         train, validation, test = (
             Pairs.of(text, corpus.subwords, tokens)
@@ -113,20 +114,20 @@ class Translation(Workload):
         return Data(train, validation, test)
 
     def model(self) -> nn.Module:
-        """The Transformer of the scale."""
+        """Return the Transformer of this scale."""
         return Transformer(self.corpus.subwords.size, PAD, self.shapes[self.scale])
 
     def schedule_of(self, optimizer: str) -> Schedule:
-        """The paper's, with the warm-up of the scale."""
+        """Return the paper's schedule with the warm-up of this scale."""
         del optimizer
         return InverseSqrt(self.warmup[self.scale])
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """Cross entropy with smoothed labels in fairseq's form, which is torch's, per token."""
+        """Return the cross entropy per token with label smoothing in torch's form, as fairseq's."""
         return _cross_entropy(model, batch, label_smoothing=self.smoothing)
 
     def evaluate(self, model: nn.Module, split: Any) -> dict[str, float]:
-        """Loss per token without smoothing, perplexity, and BLEU in every form."""
+        """Return loss per token without smoothing, perplexity, and every form of BLEU."""
         pairs: Pairs = split
         device = next(model.parameters()).device
         total, tokens = torch.zeros((), dtype=torch.float64), 0
@@ -142,7 +143,7 @@ class Translation(Workload):
         return scores
 
     def translations(self, model: nn.Module, pairs: Pairs) -> list[str]:
-        """Of every sentence, the best that beam search finds."""
+        """Translate every sentence by beam search."""
         device = next(model.parameters()).device
         found = [""] * len(pairs.text)
         for chosen in pairs.batches:
@@ -165,8 +166,10 @@ class Translation(Workload):
         return beam_search(step, limits, self.beam, END, self.length_penalty).best()
 
     def show(self, model: nn.Module, data: Data, folder: Path) -> str:
-        """The first ten sentences of test, in translations.txt; three of them, and how BLEU is
-        computed, in words."""
+        """Write ten translations of test to translations.txt.
+
+        Returns three of them, and how BLEU is computed.
+        """
         corpus = self.corpus
         pairs = Pairs.of(data.test.text[:10], corpus.subwords, self.max_tokens[self.scale])
         translations = self.translations(model, pairs)
@@ -181,7 +184,7 @@ class Translation(Workload):
 
 
 def _cross_entropy(model: nn.Module, batch: Any, **options: Any) -> Tensor:
-    """Of each token of the translations, given those before."""
+    """Return the cross entropy of each token of the translations, given the earlier ones."""
     source, target = batch
     before = functional.pad(target[:, :-1], (1, 0), value=END)
     logits = model(source, before)

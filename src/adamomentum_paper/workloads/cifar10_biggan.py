@@ -16,8 +16,8 @@ _WIDTHS = {"smoke": (8, 8), "mini": (32, 32), "full": (384, 192)}
 
 class CIFAR10BigGAN(CIFAR10GAN):
     """BigGAN with consistency regularisation on CIFAR-10: hinge loss, attention, spectral norm in
-    both networks, five updates of D for one of G, 100,000 steps, average of G's weights; FID. At
-    mini: widths a twelfth and a sixth, 22,000 of 50,000 images, batch 32, 300 steps; fd-cnn."""
+    both networks, five updates of D per update of G, 100,000 steps, averaged weights of G; FID. At
+    mini: 1/12 and 1/6 of the widths, 22,000 of 50,000 images, batch 32, 300 steps; fd-cnn."""
 
     epochs = {"smoke": 2, "mini": 6, "full": 50}
     steps = {"smoke": 3, "mini": 50, "full": 2_000}
@@ -29,7 +29,7 @@ class CIFAR10BigGAN(CIFAR10GAN):
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:
         super().__init__(scale, protocol)
-        # As run; in a few hundred steps that average would never begin.
+        # The authors' values at full. In a few hundred steps that average would never begin.
         self.ema, self.ema_from = (0.9999, 1_000) if scale == "full" else (0.95, 50)
 
     def generator(self) -> nn.Module:

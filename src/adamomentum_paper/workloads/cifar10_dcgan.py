@@ -12,8 +12,8 @@ _WIDTHS = {"smoke": 4, "mini": 16, "full": 64}
 
 
 class CIFAR10DCGAN(CIFAR10GAN):
-    """DCGAN on CIFAR-10: vanilla loss, two updates of D for one of G, 200,000 steps; FID. At mini:
-    widths a quarter, 22,000 of 50,000 images, 1,500 steps; fd-cnn."""
+    """DCGAN on CIFAR-10: vanilla loss, two updates of D per update of G, 200,000 steps; FID. At
+    mini: 1/4 of the widths, 22,000 of 50,000 images, 1,500 steps; fd-cnn."""
 
     epochs = {"smoke": 2, "mini": 10, "full": 100}
     steps = {"smoke": 3, "mini": 150, "full": 2_000}

@@ -10,8 +10,8 @@ from adamomentum_paper.workloads._images import channels_last_network
 
 
 class CIFAR10DenseNet121(CIFAR10):
-    """DenseNet-121 (growth 12, as the authors ran it) on CIFAR-10. At mini: a sixth of its layers,
-    growth 8, 10,000 of 50,000 images, batch 64 for 128, 10 of 200 epochs."""
+    """DenseNet-121 on CIFAR-10, with growth 12 as the authors ran it. At mini: 1/6 of the layers,
+    growth 8, 10,000 of 50,000 images, batch 64 instead of 128, 10 of 200 epochs."""
 
     def model(self) -> nn.Module:
         blocks, growth = {

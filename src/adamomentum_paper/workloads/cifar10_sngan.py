@@ -13,8 +13,8 @@ _WIDTHS = {"smoke": (8, 8), "mini": (32, 16), "full": (256, 128)}  # of G and D
 
 
 class CIFAR10SNGAN(CIFAR10GAN):
-    """Residual SNGAN with a projection discriminator on CIFAR-10: hinge loss, five updates of D for
-    one of G, 100,000 steps; FID. At mini: widths an eighth, 22,000 of 50,000 images, batch 32,
+    """Residual SNGAN with a projection discriminator on CIFAR-10: hinge loss, five updates of D per
+    update of G, 100,000 steps; FID. At mini: 1/8 of the widths, 22,000 of 50,000 images, batch 32,
     800 steps; fd-cnn."""
 
     epochs = {"smoke": 2, "mini": 8, "full": 50}

@@ -10,8 +10,8 @@ from adamomentum_paper.workloads._images import channels_last_network
 
 
 class CIFAR10VGG16(CIFAR10):
-    """VGG-16 on CIFAR-10. At mini: widths a quarter, 10,000 of 50,000 images, batch 64 for 128,
-    10 of 200 epochs."""
+    """VGG-16 on CIFAR-10. At mini: 1/4 of the widths, 10,000 of 50,000 images, batch 64 instead of
+    128, 10 of 200 epochs."""
 
     def model(self) -> nn.Module:
         narrower = {"smoke": 8, "mini": 4, "full": 1}[self.scale]

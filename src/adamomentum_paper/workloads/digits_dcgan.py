@@ -13,15 +13,15 @@ from adamomentum_paper.workloads._gan_settings import settings_of
 
 
 class DigitsDCGAN(GAN):
-    """Digits of 8x8 pixels, drawn by a small DCGAN; the settings are those of `cifar10_dcgan`.
-    Embedded; fd-cnn at every scale."""
+    """A small DCGAN for digits of 8x8 pixels, with the settings of `cifar10_dcgan`. No download;
+    fd-cnn at every scale."""
 
     epochs = {"smoke": 2, "mini": 10, "full": 50}
     steps = {"smoke": 10, "mini": 60, "full": 200}
     game = "vanilla"
     apart = True
     conditional = False
-    mirrored = False  # a mirrored 2 is no digit
+    mirrored = False  # a mirrored 2 is not a digit
     d_updates = 2
     latent = 32
     classes = tuple("0123456789")

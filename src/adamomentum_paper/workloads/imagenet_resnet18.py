@@ -1,4 +1,4 @@
-"""ResNet-18 on ImageNet; small, on a part of Tiny ImageNet."""
+"""ResNet-18 on ImageNet, or at small scales on a part of Tiny ImageNet."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from adamomentum_lab.schedules import Cosine, Schedule
 from adamomentum_lab.source import Source
+from adamomentum_lab.space import Settings
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
 from adamomentum_paper.data.imagenet import CLASSES, imagenet
@@ -25,7 +26,7 @@ from adamomentum_paper.workloads._images import (
     hold_out,
 )
 
-# The three optimizers that the paper ran; it leaves the form of weight decay open, which is that
+# The three optimizers that the paper ran. It does not state the form of weight decay, so it is that
 # of the authors' scripts.
 _SETTINGS = {
     "sgdm": {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4},
@@ -37,19 +38,25 @@ _VALIDATION = {"smoke": 64, "mini": 1_000, "full": 50_000}  # images, taken from
 
 class ImageNetResNet18(Images):
     """ResNet-18 on ImageNet, 100 epochs. At mini NOT ImageNet but 20 classes of Tiny ImageNet
-    (10,000 images of 64x64), widths a quarter, 20 epochs, batch 64 for 256."""
+    (10,000 images of 64x64), 1/4 of the widths, 20 epochs, batch 64 instead of 256."""
 
     epochs = {"smoke": 1, "mini": 20, "full": 100}
     batch = 256
-    target = 25.0  # what ridge regression on the pixels, halved to 32x32, reaches
+    target = 25.0  # ridge regression on the pixels, halved to 32x32, reaches this
     target_at_full = 64.0  # the paper's lowest is 64.99
     mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-    grid = "cnn"
+    grid = "imagenet"
+    schedule_settings = {"end_lr": None}
     settings = {"paper": _SETTINGS, "as-run": _SETTINGS}
-    rules = {"as-run": replace(AS_RUN, select="last")}  # of ImageNet the scripts do not tell
+    rules = {"as-run": replace(AS_RUN, select="last")}  # there is no script for ImageNet
+
+    def schedule_with(self, optimizer: str, settings: Settings) -> Schedule:
+        """Return the cosine to `end_lr`, which the paper's grid searches, or the paper's own."""
+        end = settings.get("end_lr")
+        return Cosine(end=end) if isinstance(end, float) else self.schedule_of(optimizer)
 
     def schedule_of(self, optimizer: str) -> Schedule:
-        """To 1e-4 from SGDM's 0.1, to 5e-6 from the others' 1e-3; in these parts from any lr."""
+        """Return a cosine with the paper's ratios: 0.1 to 1e-4 (SGDM), 1e-3 to 5e-6 (others)."""
         return Cosine(final=1e-3 if optimizer == "sgdm" else 5e-3)
 
     @property
@@ -65,7 +72,7 @@ class ImageNetResNet18(Images):
         return channels_last_network(resnet((2, 2, 2, 2), TINY_CLASSES, width, large_images=True))
 
     def data(self) -> Data:
-        """In memory where it is small; else the numbers of files."""
+        """Return images in memory, or at full the indices of files."""
         if self.scale == "full":
             train, test = imagenet(train=True), imagenet(train=False)
             self._files = [str(file) for file in (*train[0], *test[0])]
@@ -81,14 +88,14 @@ class ImageNetResNet18(Images):
         return hold_out((x, y), held_out, _VALIDATION[self.scale], used)
 
     def source(self, split: Any, training: bool) -> Source:
-        """Of ImageNet, decoded in as many processes as the run has threads."""
+        """Return batches. ImageNet is decoded by as many processes as the run has threads."""
         if self.scale != "full":
             return super().source(split, training)
         workers = torch.get_num_threads()
         return Files(self._files, self._labels, split[0], self.batch, 224, workers)
 
     def augmented(self, x: Tensor) -> Tensor:
-        """Cropped, where that was not done by who decoded it; mirrored; normalised."""
+        """Normalise, mirror and crop a batch. ImageNet is already cropped when it is decoded."""
         x = self.normalised(x)
         mirrored = augment.draw_coins(len(x), 0.5, x.device)
         if self.scale == "full":

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adamomentum_paper.data.bpe import LearntBPE, Merges, PublishedBPE
-from adamomentum_paper.data.iwslt14 import detokenised, iwslt14, merges, only_whole
+from adamomentum_paper.data.iwslt14 import detokenise, iwslt14, merges, only_whole
 from adamomentum_paper.data.parallel import Corpus
-from adamomentum_paper.data.tatoeba import divided, tatoeba
+from adamomentum_paper.data.tatoeba import split_pairs, tatoeba
 from adamomentum_paper.workloads._translation import Figure, Translation
 
-# What the authors' scripts compute; and text as it is written, the reference put together by the
-# same rules.
+# The authors' scripts compute the first. The second detokenises translations and references.
 _FIGURES = {
     "bleu": Figure({"tokenize": "none", "lowercase": True, "force": True}),
-    "bleu_detok": Figure({"lowercase": True}, detokenised),
+    "bleu_detok": Figure({"lowercase": True}, detokenise),
 }
 
 
@@ -32,20 +31,20 @@ class IWSLT14Transformer(Translation):
     @property
     def caveats(self) -> tuple[str, ...]:
         about = {
-            "smoke": ("on 200 of IWSLT'14's 160,239 training pairs: a test of the program",),
+            "smoke": ("on 200 of IWSLT'14's 160,239 training pairs, as a test of the program",),
             "mini": ("on Tatoeba sentence pairs, a stand-in: not IWSLT'14",),
             "full": (),
         }
         return (*super().caveats, *about[self.scale])
 
     def read(self) -> Corpus:
-        """IWSLT'14 in the usual form, by the published merges; at mini raw text of Tatoeba."""
+        """Read IWSLT'14 with the published merges, or at mini the raw text of Tatoeba."""
         if self.scale == "mini":
-            train, validation, test = divided(tatoeba(), train=0.15, held_out=0.004)
-            train = train.cleaned()  # 24,286 of 25,503
+            train, validation, test = split_pairs(tatoeba(), train=0.15, held_out=0.004)
+            train = train.clean()  # 24,286 of 25,503
             return Corpus(train, validation, test, LearntBPE([*train.source, *train.target], 4_000))
         whole = self.scale == "full" or only_whole()
-        # The usual preparation has cleaned them already: none is left out here.
+        # The usual preparation has cleaned the pairs, so none is dropped here.
         train, validation, test = (iwslt14(split, whole) for split in ("train", "valid", "test"))
         if self.scale != "full":
             train, validation, test = train[:200], validation[:10], test[:10]

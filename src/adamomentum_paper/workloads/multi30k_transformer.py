@@ -8,13 +8,13 @@ from adamomentum_paper.data.parallel import Corpus
 from adamomentum_paper.workloads._translation import Translation
 
 _VOCABULARY = {"smoke": 1_000, "mini": 4_000, "full": 10_000}
-# Captions used at each scale, of training, validation and test; full has all 29,000.
+# Captions at each scale: training, validation and test.
 _CAPTIONS = {"smoke": (200, 10, 10), "mini": (14_500, 500, 500), "full": (29_000, 1_014, 1_000)}
 
 
 class Multi30kTransformer(Translation):
-    """The paper's Transformer on captions of photographs, 55 epochs; BLEU on raw text. At mini half
-    of the captions, 2+2 layers of width 128, 8 epochs."""
+    """The paper's Transformer on captions of photographs, 55 epochs; BLEU on raw text. At mini:
+    half of the captions, 2+2 layers of width 128, 8 epochs."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -24,12 +24,12 @@ class Multi30kTransformer(Translation):
         return (*super().caveats, f"on {train:,} of 29,000 captions, and {test:,} of 1,000 of test")
 
     def read(self) -> Corpus:
-        """Raw text, case kept, in joint pieces of bytes learnt from the training captions.
+        """Read raw text with case. Byte-level pieces are learnt from the training captions.
 
-        888 of the 29,000 are left out of training, too long or too unlike in length.
+        Of the 29,000 training pairs, 888 are dropped as too long or too different in length.
         """
         train, validation, test = _CAPTIONS[self.scale]
-        text = multi30k("train")[:train].cleaned()
+        text = multi30k("train")[:train].clean()
         subwords = LearntBPE([*text.source, *text.target], _VOCABULARY[self.scale])
         return Corpus(
             text, multi30k("val")[:validation], multi30k("test_2016_flickr")[:test], subwords

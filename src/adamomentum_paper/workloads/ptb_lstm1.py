@@ -6,8 +6,8 @@ from adamomentum_paper.workloads._ptb import PennTreebank, settings_of
 
 
 class PTBLSTM1(PennTreebank):
-    """One-layer LSTM on Penn Treebank, words. At mini: 200,000 of 929,589 words, embedding 100 for
-    400, hidden layers 200 for 1150, 8 of 200 epochs."""
+    """One-layer LSTM on the words of Penn Treebank. At mini: 200,000 of 929,589 words, embedding
+    100 instead of 400, hidden layers 200 instead of 1150, 8 of 200 epochs."""
 
     layers = 1
     settings = settings_of(layers)

@@ -123,7 +123,7 @@ def test_decay_that_does_not_follow_lr_is_refused_where_it_decays():
     assert "fixed_decay" not in state_dict_from_adam3(saved)["param_groups"][0]
 
 
-def test_what_might_be_adabeliefs_does_not_load_unasked():
+def test_a_state_that_may_be_adabeliefs_does_not_load():
     params, theirs = trained()
     ours = AdaMomentum(params)
     with pytest.raises(ValueError, match=r"AdaM3 or by AdaBelief.*state_dict_from_adam3"):

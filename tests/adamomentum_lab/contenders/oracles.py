@@ -137,6 +137,11 @@ def eadam(gs, lr, s):
     return lr * ratio(unbiased(gs, b1), np.sqrt(unbiased(gs**2 + s["eps"] / (1 - b2), b2)))
 
 
+def adam_matched_rms(gs, lr, s):
+    own, other = eadam(gs, lr, s), adamomentum(gs, lr, s)
+    return own * ratio(np.sqrt(np.mean(other**2)), np.sqrt(np.mean(own**2)))
+
+
 def rmsprop(gs, lr, s):
     seconds = means(gs**2, s["alpha"])  # never corrected for its start
     return lr * weighted(ratio(gs, np.sqrt(seconds) + s["eps"]), s["momentum"])
@@ -155,7 +160,127 @@ def sign(gs, lr, s):
     return lr * np.sign(gs[-1])
 
 
+def lion(gs, lr, s):
+    b1, b2 = s["betas"]
+    before = mean(gs[:-1], b2) if len(gs) > 1 else 0
+    return lr * np.sign(b1 * before + (1 - b1) * gs[-1])
+
+
+def adan(gs, lr, s):
+    b1, b2, b3 = s["betas"]
+    steps = np.diff(gs, axis=0, prepend=gs[:1])
+    momentum = unbiased(gs, b1) + b2 * unbiased(steps, b2)
+    return lr * ratio(momentum, np.sqrt(unbiased((gs + b2 * steps) ** 2, b3)) + s["eps"])
+
+
+def from_first(values, beta):
+    """The mean at each time, if the first value starts it."""
+    return np.array([
+        beta**t * values[0] + (mean(values[1 : t + 1], beta) if t else 0)
+        for t in range(len(values))
+    ])  # fmt: skip
+
+
+def adopt(gs, lr, s):
+    b1, b2 = s["betas"]
+    roots = np.maximum(np.sqrt(from_first(gs**2, b2)), s["eps"])
+    limits = np.arange(1, len(gs)) ** 0.25
+    limits = limits.reshape(-1, *[1] * (gs.ndim - 1))
+    return lr * mean(np.clip(gs[1:] / roots[:-1], -limits, limits), b1)
+
+
+def ademamix(gs, lr, s):
+    (b1, b2, b3), t = s["betas"], len(gs)
+    parts = np.minimum(1, np.arange(1, t + 1) / s["warmup"]) if s["warmup"] else np.ones(t)
+    # Half-lives grow in proportion: 1 / ln(beta) goes from that of b1 to that of b3.
+    betas = np.exp(1 / ((1 - parts) / np.log(b1) + parts / np.log(b3)))
+    slow = sum((1 - betas[i]) * np.prod(betas[i + 1 :]) * gs[i] for i in range(t))
+    both = unbiased(gs, b1) + s["alpha"] * parts[-1] * slow
+    return lr * ratio(both, np.sqrt(unbiased(gs**2, b2)) + s["eps"])
+
+
+def laprop(gs, lr, s):
+    b1, b2 = s["betas"]
+    seconds = np.array([unbiased(gs[: t + 1] ** 2, b2) for t in range(len(gs))])
+    return lr * unbiased(ratio(gs, np.sqrt(seconds) + s["eps"]), b1)
+
+
+def adafamily(gs, lr, s):
+    (b1, b2), mu = s["betas"], s["mu"]
+    blends = 2 * (1 - abs(mu - 0.5)) * ((1 - mu) * gs - mu * means(gs, b1))
+    return lr * ratio(unbiased(gs, b1), np.sqrt(unbiased(blends**2 + s["eps"] / (1 - b2), b2)))
+
+
+def bcos(gs, lr, s):
+    b1, b2 = s["betas"]
+    momenta = from_first(gs, b1)
+    return lr * ratio(momenta[-1], np.sqrt(from_first(momenta**2, b2)[-1]) + s["eps"])
+
+
+def orthogonal(matrix, steps=5):
+    """Newton-Schulz as Jordan 2024 writes it, which maps each singular value x by 5 times
+    a x + b x^3 + c x^5."""
+    u, values, v = np.linalg.svd(matrix, full_matrices=False)
+    values = values / max(np.linalg.norm(values), 1e-7)
+    for _ in range(steps):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return u * values @ v
+
+
+def muon(gs, lr, s):
+    if gs.ndim < 3:
+        return adam(gs, lr, s)
+    mu, (rows, *columns) = s["momentum"], gs.shape[1:]
+    nesterov = (gs[-1] + mu * weighted(gs, mu)).reshape(rows, -1)
+    length = 0.2 * np.sqrt(max(rows, np.prod(columns)))
+    return lr * length * orthogonal(nesterov).reshape(gs.shape[1:])
+
+
+def adafactor(theta, gradients, rates, decay, s):
+    """With a step that depends on the parameters, so of the whole run."""
+    rows = columns = whole = 0
+    for t, (g, lr) in enumerate(zip(gradients, rates, strict=True), 1):
+        beta = 1 - t ** s["beta2_decay"]
+        whole = beta * whole + (1 - beta) * g**2
+        second = whole
+        if g.ndim > 1:
+            rows = beta * rows + (1 - beta) * np.mean(g**2, -1, keepdims=True)
+            columns = beta * columns + (1 - beta) * np.mean(g**2, -2, keepdims=True)
+            second = rows * columns / np.mean(rows)
+        u = ratio(g, np.sqrt(second))
+        u = u / max(1, np.sqrt(np.mean(u**2)) / s["d"])
+        step = max(s["eps"][1], np.sqrt(np.mean(theta**2))) * min(lr, 1 / np.sqrt(t))
+        theta = theta - lr * decay * theta - step * u
+    return theta
+
+
+def schedule_free(theta, gradients, rates, decay, s):
+    """Where gradients are taken: between x, which is evaluated, and z, which moves."""
+    (b1, b2), x, y, z = s["betas"], theta, theta, theta
+    total = largest = 0
+    for t, (g, lr) in enumerate(zip(gradients, rates, strict=True), 1):
+        second = unbiased(np.array(gradients[:t]) ** 2, b2)
+        lr = lr * min(t / s["warmup_steps"], 1) if s["warmup_steps"] else lr
+        z = z - lr * (ratio(g, np.sqrt(second) + s["eps"]) + decay * y)
+        largest = max(largest, lr)
+        total += largest**2
+        part = largest**2 / total if total else 0
+        x = (1 - part) * x + part * z
+        y = (1 - b1) * z + b1 * x
+    return y
+
+
+WHOLE = {"adafactor": adafactor, "schedule-free": schedule_free}
+"""Oracles of a whole run: theta after (theta, gradients, rates, decay, settings)."""
 ORACLES = {
+    "lion": lion,
+    "adan": adan,
+    "adopt": adopt,
+    "ademamix": ademamix,
+    "laprop": laprop,
+    "adafamily": adafamily,
+    "bcos": bcos,
+    "muon": muon,
     "sgdm": sgdm,
     "adam": adam,
     "adamw": adam,
@@ -164,6 +289,7 @@ ORACLES = {
     "radam": radam,
     "adabelief": adabelief,
     "adamomentum": adamomentum,
+    "adam-matched-rms": adam_matched_rms,
     "adam-translated": adam_translated,
     "adamomentum-debiased": adamomentum_debiased,
     "adamomentum-outer-eps": adamomentum_outer_eps,

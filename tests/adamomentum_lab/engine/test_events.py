@@ -35,12 +35,22 @@ def test_a_listener_that_raises_is_reported_once_and_loses_no_race(tmp_path):
 
 
 def test_events_tell_what_a_tracker_needs(tmp_path):
+    """sgdm is worse: it is also run at the settings that its search tried beside the best."""
     events = []
     made_up_race(tmp_path, events.append, trials=2, seeds=3)
-    assert [event.stage for event in events] == ["tuning"] * 4 + ["final"] * 6
-    assert [event.spec.seed for event in events] == [0] * 4 + [1, 2, 3] * 2
-    assert {event.spec.optimizer for event in events} == {"adam", "sgdm"}
-    assert {event.run.status for event in events} == {"done"}
+    runs = [event for event in events if isinstance(event, RunEnded)]
+    stages = [event.stage for event in runs]
+    assert stages[:10] == ["tuning"] * 4 + ["final"] * 6
+    assert {*stages[10:]} == {"check"}
+    assert [event.spec.seed for event in runs[:10]] == [0] * 4 + [1, 2, 3] * 2
+    assert {event.spec.seed for event in runs[10:]} == {1, 2, 3}
+    assert {event.spec.optimizer for event in runs} == {"adam", "sgdm"}
+    assert {event.run.status for event in runs} == {"done"}
+    added = [event for event in events if not isinstance(event, RunEnded)]
+    assert {(event.stage, event.optimizer) for event in added} == {("check", "sgdm")}
+    assert sum(event.runs for event in added) == len(runs) - 10
+    # They are announced before they take place.
+    assert events.index(added[0]) == 10
 
 
 def test_test_scores_of_a_trial_are_not_shown():

@@ -21,7 +21,7 @@ def test_a_process_trains_one_run_at_a_time(monkeypatch):
     thread = threading.Thread(target=execute, args=(one,))
     thread.start()
     begun.wait(10)
-    with pytest.raises(LabError, match=r"^this process is training another run; a process can"):
+    with pytest.raises(LabError, match=r"^this process is training another run; it can train only"):
         execute(one)
     end.set()
     thread.join()

@@ -82,7 +82,7 @@ def test_many_runs_are_those_of_one_process(engine, tmp_path):
     events.clear()
     again = engine.run([*jobs, *jobs_of(store, tmp_path, "plain", [9])], events.append)
     assert [run.epochs for run in again[:5]] == [run.epochs for run in runs]
-    assert engine.said == ["5 of 6 runs were finished before."]
+    assert engine.said == ["5 of 6 runs were already finished."]
     assert events[:5] == [RunEnded("final", run, None) for run in runs]
     assert {event.spec.seed for event in events[5:]} == {9}
     assert len(store.all()) == 6
@@ -109,7 +109,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_tried_again(one_at_a_time, t
     runs = engine.run(jobs_of(engine.store, tmp_path, "dies_once", [1, 2]))
     assert [run.status for run in runs] == ["done", "done"]
     assert engine.said == [
-        "adamomentum on dies_once, seed 1: its process ended with status 9; it is tried again."
+        "adamomentum on dies_once, seed 1: its process ended with status 9; the run is tried again."
     ]
 
 
@@ -128,7 +128,7 @@ def test_a_run_that_always_dies_is_marked_while_the_others_go_on(engine, tmp_pat
     assert store.get(jobs[0].spec).status == "failed"
 
 
-def test_an_error_of_the_users_is_told_with_its_line(engine, tmp_path):
+def test_an_error_in_the_users_file_names_its_line(engine, tmp_path):
     jobs = jobs_of(engine.store, tmp_path, "raises", [1])
     (run,) = engine.run(jobs)
     lines = jobs[0].reference.file.read_text().splitlines()
@@ -141,7 +141,7 @@ def test_an_error_of_the_users_is_told_with_its_line(engine, tmp_path):
 def test_an_error_that_every_run_shares_ends_the_race(one_at_a_time, tmp_path):
     engine = one_at_a_time
     jobs = jobs_of(engine.store, tmp_path, "raises", range(20))
-    with pytest.raises(LabError, match=r"own fault \(So ended all of the first 4 runs\.\)"):
+    with pytest.raises(LabError, match=r"own fault \(The first 4 runs all failed this way\.\)"):
         engine.run(jobs)
     assert len(engine.said) == 4
 
@@ -240,7 +240,7 @@ def test_the_death_of_a_worker_is_noticed_though_its_child_lives(one_at_a_time, 
     (run,) = engine.run([job])
     assert run.status == "done"
     assert engine.said == [
-        "adamomentum on plain, seed 1: its process ended with status -9; it is tried again."
+        "adamomentum on plain, seed 1: its process ended with status -9; the run is tried again."
     ]
     assert time.monotonic() - begun < 60  # most of it for the new worker
     state = Path(f"/proc/{job.reference.file.with_suffix('.child').read_text()}/stat")

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.contenders import find
 from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.local import Local
@@ -17,6 +19,7 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from tests.adamomentum_lab.command_line import run_here, start_process, without_machine
+from tests.adamomentum_lab.contenders.user_optimizers import write_lion
 from tests.adamomentum_lab.engine.test_local import jobs_of
 from tests.adamomentum_lab.problems import HEAD
 
@@ -100,6 +103,11 @@ def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
     # One more, of a user's file and a folder that the node cannot reach.
     (far,) = jobs_of(store, tmp_path, "plain", [1])
     jobs.append(replace(far, folder=tmp_path / "not there" / far.spec.id))
+    # And one of a user's optimizer.
+    lion = find(f"{write_lion(tmp_path)}:Lion")
+    own = {"optimizer": "Lion", **contenders.origin("Lion", lion.entry)}
+    spec = Spec.of(**{**far.spec.as_json(), "settings": lion.settings, **own})
+    jobs.append(Job(spec, far.reference, store.folder_of(spec), entry=lion.entry))
     events = []
     runs = engine.run(jobs, events.append)
     assert [run.spec for run in runs] == [job.spec for job in jobs]
@@ -116,7 +124,7 @@ def test_the_numbers_are_those_of_the_local_engine(engine, tmp_path):
     assert runs[3].machine["folder"].startswith(os.environ["XDG_CACHE_HOME"])
     # Again costs nothing.
     assert [run.epochs for run in engine.run(jobs)] == [run.epochs for run in runs]
-    assert engine.said == ["4 of 4 runs were finished before."]
+    assert engine.said == ["5 of 5 runs were already finished."]
 
 
 def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(engine, tmp_path):
@@ -127,7 +135,9 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_goes_on(engine, tmp_pat
     spec = replace(like.spec, workload=origin.name, code=origin.code)
     job = Job(spec, origin, engine.store.folder_of(spec), checkpoint_seconds=0)
     (run,) = engine.run([job])
-    assert engine.said == ["adamomentum on killed, seed 1: its process ended; it is tried again."]
+    assert engine.said == [
+        "adamomentum on killed, seed 1: its process ended; the run is tried again."
+    ]
     assert run.status == "done"
     assert run.epochs == local([job], tmp_path / "local")[0].epochs
 
@@ -157,7 +167,9 @@ def test_room_is_counted_by_the_node(connected):
         return asking._slots
 
     assert [slots(0.1), slots(0.5), slots(1), slots(1.5), slots(2)] == [20, 4, 2, 1, 1]
-    with pytest.raises(LabError, match=r"no node .* has 3 CPU, .* have 2 CPU, 0 GPU.: fewer with"):
+    with pytest.raises(
+        LabError, match=r"no node .* has 3 CPU, .* have 2 CPU, 0 GPU.; lower --cpus-per-run"
+    ):
         slots(3)
     with pytest.raises(LabError, match=r"no node of the Ray cluster has 1 CPU and 0\.5 GPU"):
         slots(1, 0.5)
@@ -207,7 +219,7 @@ def test_a_driver_that_is_killed_starts_again(cluster, tmp_path, expected):
     again = start_process(*args, env={"SECONDS_PER_UPDATE": "0.05"})
     out, err = again.communicate(timeout=300)
     assert again.returncode == 0, err
-    assert f"{len(before)} of 4 runs were finished before." in err
+    assert f"{len(before)} of 4 runs were already finished." in err
     assert without_machine(json.loads(out)) == expected
     # Every run was finished once, and has each epoch once.
     assert set(before) <= set(rows(runs, done))
@@ -229,7 +241,7 @@ def test_an_interrupted_race_on_a_ray_of_its_own_continues(no_workers, tmp_path,
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert out == ""
-    assert err.splitlines()[-1] == "interrupted; the same command continues"
+    assert err.splitlines()[-1] == "interrupted; run the same command to resume"
     assert "Traceback" not in err
     assert len(list(runs.glob("*/last.ckpt"))) == 2
     done = run_here(*args, env={"SECONDS_PER_UPDATE": "0"})
@@ -239,13 +251,16 @@ def test_an_interrupted_race_on_a_ray_of_its_own_continues(no_workers, tmp_path,
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1 .*; `ray start --head` on one mach"),
+        (
+            "127.0.0.1:1",
+            r"no Ray cluster answers at 127.0.0.1:1 .*\. `ray start --head` on one mach",
+        ),
         ("127.0.0.1:99999999", "no Ray cluster answers"),
         (
             "nowhere",
-            "'nowhere' is no address of a Ray cluster; it is one as 10.0.0.1:6379",
+            "'nowhere' is not the address of a Ray cluster. Use one such as 10.0.0.1:6379",
         ),
-        ("ray://127.0.0.1:10001", "is no address of a Ray cluster"),
+        ("ray://127.0.0.1:10001", "is not the address of a Ray cluster"),
     ],
 )
 def test_a_wrong_address(address, sentence):
@@ -257,7 +272,7 @@ def test_a_node_runs_the_drivers_code_or_none(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (job,) = jobs_of(Store(tmp_path / "runs"), tmp_path, "plain", [1])
     content = job.reference.file.read_bytes()
-    parcel = engines._Parcel(job, content, {"ADAMOMENTUM_OF_A_TEST": "1"})
+    parcel = engines._Parcel(job, content, None, {"ADAMOMENTUM_OF_A_TEST": "1"})
     monkeypatch.delenv("ADAMOMENTUM_OF_A_TEST", raising=False)
     assert engines._unpack_job(parcel).reference == job.reference  # the same file is there
     assert os.environ["ADAMOMENTUM_OF_A_TEST"] == "1"
@@ -265,10 +280,22 @@ def test_a_node_runs_the_drivers_code_or_none(tmp_path, monkeypatch):
     here = engines._unpack_job(parcel).reference
     assert here.file.is_relative_to(tmp_path / "cache")
     assert (here.file.read_bytes(), here.code) == (content, job.reference.code)
+    file = write_lion(tmp_path)
+    lion, code = find(f"{file}:Lion"), file.read_bytes()
+    assert engines._unpack_entry(lion.entry, code) == lion.entry
+    file.write_text("another optimizer, on this node")
+    there = engines._unpack_entry(lion.entry, code)
+    assert there.file.is_relative_to(tmp_path / "cache")
+    contenders._make.cache_clear()
+    assert contenders.load("Lion", there).settings == lion.settings
+    with pytest.raises(LabError, match=r"lion\.py:Lion imports modules that .*; install the same"):
+        engines._unpack_entry(replace(lion.entry, code="0123456789ab"), code)
     other = replace(job, reference=replace(job.reference, code="0123456789ab"))
-    with pytest.raises(LabError, match=r"code for plain differs\. Install the same on every node"):
+    with pytest.raises(
+        LabError, match=r"code of plain on .* differs .*\. Install the same version"
+    ):
         engines._unpack_job(replace(parcel, job=other))
-    with pytest.raises(LabError, match="code for digits_mlp differs"):
+    with pytest.raises(LabError, match=r"code of digits_mlp on .* differs"):
         engines._unpack(replace(find_workload("digits_mlp"), code="0123456789ab"), None)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

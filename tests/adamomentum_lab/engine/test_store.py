@@ -1,6 +1,7 @@
 """The run store: nothing lost, nothing half written, faults told in a sentence."""
 
 import contextlib
+import json
 import multiprocessing
 import resource
 import sqlite3
@@ -74,7 +75,7 @@ def test_many_runs_are_read_at_once(tmp_path):
     assert store.get_all([]) == {}
 
 
-def test_what_is_only_asked_for_makes_no_folder(tmp_path):
+def test_reading_makes_no_folder(tmp_path):
     store = Store(tmp_path)
     store.folder_of(spec())
     assert not store.folder_of(spec()).exists()
@@ -122,9 +123,6 @@ def test_a_folder_that_cannot_be_used(tmp_path):
         Store(tmp_path / "file")
     with pytest.raises(LabError, match="Not a directory"):
         Store(tmp_path / "file" / "inside")
-    (tmp_path / "runs.sqlite").write_text("this is no database, whatever its name says" * 100)
-    with pytest.raises(LabError, match="file is not a database"):
-        Store(tmp_path)
 
 
 FULL = """
@@ -168,3 +166,120 @@ def test_the_database_is_closed_with_the_store(tmp_path):
     del store
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         db.execute("SELECT 1")
+
+
+def full_store(folder, runs=200):
+    store = Store(folder)
+    for seed in range(runs):
+        epochs = [record(epoch) for epoch in range(1, 6)]
+        store.finish(Run(spec(seed), "done", epochs, [0.1] * 5, {"threads": 1}))
+    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store._db.close()
+    return folder / "runs.sqlite"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"this is no database, whatever its name says" * 100,
+        lambda content: bytes(len(content)),
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:5000] + bytes(20_000) + content[25_000:],
+    ],
+)
+def test_a_damaged_store_is_set_aside_and_not_overwritten(tmp_path, damage):
+    file = full_store(tmp_path)
+    content = damage(file.read_bytes())
+    file.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"runs\.sqlite is damaged .*runs\.sqlite\.damaged-1"):
+        store = Store(tmp_path)
+    assert (tmp_path / "runs.sqlite.damaged-1").read_bytes() == content
+    assert store.all() == []
+    store.finish(Run(spec(), "done", [record(1)], [0.1]))
+    assert Store(tmp_path).get(spec()).status == "done"
+    store._db.close()
+    file.write_bytes(content)
+    with pytest.warns(UserWarning, match=r"damaged-2"):
+        Store(tmp_path)
+
+
+def change(file, words, *values):
+    with contextlib.closing(sqlite3.connect(file)) as db, db:
+        assert db.execute(words, values).rowcount == 1
+
+
+FLIPPED = json.dumps({**record(3), "validation": {"accuracy": 91.0}})
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("DELETE FROM epochs WHERE run = ? AND epoch = 3", ()),
+        ("UPDATE epochs SET record = ?2 WHERE run = ?1 AND epoch = 3", (FLIPPED,)),
+        ("UPDATE epochs SET record = ?2 WHERE run = ?1 AND epoch = 3", ('{"epoch": 3',)),
+        ("UPDATE epochs SET record = ?2 WHERE run = ?1 AND epoch = 3", ("7], [1",)),
+        ("UPDATE runs SET status = 'diverged' WHERE id = ?", ()),
+        ("UPDATE runs SET machine = '{' WHERE id = ?", ()),
+    ],
+)
+def test_a_changed_row_is_noticed(tmp_path, words, values):
+    file = full_store(tmp_path, 3)
+    change(file, words, spec(1).id, *values)
+    store = Store(tmp_path)
+    assert store.get(spec(1)).status == "damaged"
+    assert [run.status for run in store.all()] == ["done", "damaged", "done"]
+    assert store.get(spec(2)).epochs == [record(epoch) for epoch in range(1, 6)]
+    store.finish(Run(spec(1), "done", [record(1)], [0.1]))
+    assert store.get(spec(1)).status == "done"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", json.dumps(spec(7).as_json())])
+def test_a_row_whose_specification_is_another_counts_as_missing(tmp_path, text):
+    file = full_store(tmp_path, 3)
+    change(file, "UPDATE runs SET spec = ?2 WHERE id = ?1", spec(1).id, text)
+    store = Store(tmp_path)
+    assert store.get(spec(1)) is None
+    assert len(store.all()) == len(store.ended("w", "mini", "fair")) == 2
+    store.finish(Run(spec(1), "done", [record(1)], [0.1]))
+    assert store.get(spec(1)).spec == spec(1)
+
+
+def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path):
+    file = full_store(tmp_path, 1)
+    with contextlib.closing(sqlite3.connect(file)) as db:
+        db.execute("PRAGMA user_version = 1000")
+    before = file.read_bytes()
+    with pytest.raises(LabError, match=r"written by a newer adamomentum.*--runs"):
+        Store(tmp_path)
+    assert file.read_bytes() == before
+
+
+def test_a_store_with_other_tables_is_refused(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as db, db:
+        db.execute("CREATE TABLE runs (name TEXT)")
+    with pytest.raises(LabError, match=r"runs\.sqlite is no store of adamomentum.*--runs"):
+        Store(tmp_path)
+
+
+def test_a_store_of_version_0_1_is_read(tmp_path):
+    """It had these two tables, and no number."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as db, db:
+        db.executescript(
+            "CREATE TABLE runs (id TEXT PRIMARY KEY, workload TEXT, optimizer TEXT, seed INTEGER, "
+            "scale TEXT, protocol TEXT, spec TEXT NOT NULL, status TEXT NOT NULL, error TEXT, "
+            "machine TEXT NOT NULL, updated REAL) STRICT; CREATE TABLE epochs (run TEXT NOT NULL, "
+            "epoch INTEGER NOT NULL, record TEXT NOT NULL, seconds REAL NOT NULL, "
+            "PRIMARY KEY (run, epoch)) STRICT;"
+        )
+        row = (spec().id, "w", "adam", 0, "mini", "fair", json.dumps(spec().as_json()))
+        db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, 'done', NULL, '{}', 1.0)", row)
+        db.execute("INSERT INTO epochs VALUES (?, 1, ?, 0.5)", (spec().id, json.dumps(record(1))))
+    run = Store(tmp_path).get(spec())
+    assert (run.status, run.epochs) == ("done", [record(1)])
+
+
+def test_text_that_cannot_be_encoded_is_kept_readable(tmp_path):
+    store = Store(tmp_path)
+    store.finish(Run(spec(workload="caf\udce9"), "failed", error="lone \ud800 surrogate"))
+    [run] = store.all()
+    assert run.error == "lone \\ud800 surrogate"

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +10,18 @@ import pytest
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
+from adamomentum_lab.race.bracket import Axis, SearchSpace
 from adamomentum_lab.race.facts import run_record, workload_facts
-from adamomentum_lab.race.judge import edge_of, epochs_to_target, ranking
+from adamomentum_lab.race.judge import (
+    edge_of,
+    epochs_to_target,
+    ranking,
+    task_score,
+    tell_trials,
+)
 from adamomentum_lab.race.record import RunTimes
+from adamomentum_lab.race.referee import LOST, Contender
+from adamomentum_lab.race.verdict import Verdict
 from adamomentum_lab.selection import reported_epoch, trial_score
 from adamomentum_lab.stats.estimates import Estimate
 
@@ -45,8 +55,8 @@ def run_of(optimizer, seed, *scores, status="done", ms=1.0):
     )
 
 
-def ranked(finals, goal=None, baseline="adamomentum", digits=None):
-    return ranking(finals, goal or workload(), baseline, digits)
+def ranked(finals, goal=None, digits=None):
+    return ranking(finals, goal or workload(), (), digits)
 
 
 def test_test_is_read_where_validation_chose():
@@ -69,11 +79,8 @@ def test_a_ranking():
     ours, adam, sgdm = rows
     assert [row.rank for row in rows] == [1, 2, 3]
     assert (ours.score.mean, adam.score.mean, sgdm.score.mean) == (96, 92, 99)
-    assert ours.difference is None
-    # Pairs 91-94, 92-96, 93-98: mean -4, standard deviation 1.
-    assert adam.difference.mean == -4
-    assert adam.difference.half == pytest.approx(2.484138)
-    assert (sgdm.diverged, sgdm.difference.n, sgdm.values) == (1, 2, [99, 99, None])
+    assert adam.score.half == pytest.approx(2.484138)  # 91, 92, 93: standard deviation 1
+    assert (sgdm.diverged, sgdm.score.n, sgdm.values) == (1, 2, [99, 99, None])
     assert ours.machine.ms_per_update == 2
     assert (ours.reached, ours.epochs_to_target.mean, adam.reached) == (3, 1, 0)
 
@@ -115,7 +122,40 @@ def test_a_trial_is_chosen_by_validation_alone():
         assert min([strange, good], key=lambda run: trial_score(run, problem)) is good
 
 
-def test_an_lr_at_the_edge_is_told():
+def test_what_the_referee_is_told_of_a_run():
+    """Smaller is better. A trial by validation and then loss, a final run by test alone."""
+    by = workload()
+    run = run_of("adam", 1, (90, 50), (96, 10))
+    assert task_score("tuning", run, by) == (-96, 1.0)
+    assert task_score("final", run, by) == task_score("check", run, by) == (-10, 0.0)
+    assert task_score("final", run, workload(larger_is_better=False)) == (50, 0.0)
+    for stage in ("tuning", "final", "check"):
+        diverged = run_of("adam", 1, (90, 50), status="diverged")
+        assert task_score(stage, diverged, by) == LOST
+        assert task_score(stage, run_of("adam", 1, (90, 50), status="failed"), by) is None
+        # Under a rule that reads the last epoch, a score may be none.
+        blown = run_of("adam", 1, (90, 50), (math.nan, math.nan))
+        assert task_score(stage, blown, workload("paper")) == LOST
+
+
+def test_trials_of_halving_count_if_they_trained_longest():
+    """Those that diverged are told too, and the faults are noted."""
+    own = Contender(SearchSpace({}, (Axis("lr", 1.0),)), None)
+    stopped = run_of("adam", 0, (99, 1), status="stopped")
+    runs = [
+        stopped, run_of("adam", 0, (90, 1), (91, 1)), run_of("adam", 0, (95, 1), (92, 1)),
+        run_of("adam", 0, (99, 1), status="diverged"),
+    ]  # fmt: skip
+    points = [(Fraction(k),) for k in range(4)]
+    tell_trials(own, zip(points, runs, strict=True), workload())
+    assert own.trials == {points[1]: (-91, 1.0), points[2]: (-95, 1.0), points[3]: LOST}
+    assert own.tuned == points[2]
+    assert not own.faulty
+    tell_trials(own, [((Fraction(4),), run_of("adam", 0, status="failed"))], workload())
+    assert own.faulty
+
+
+def test_an_lr_at_the_edge_is_reported():
     assert edge_of(0.1, [0.1, 0.01, 0.1]) == "largest"
     assert edge_of(0.01, [0.1, 0.01]) == "smallest"
     assert edge_of(0.01, [0.1, 0.01, 0.001]) is None
@@ -139,15 +179,14 @@ def finals_of(scores):
 
 
 GOOD, POOR = [98.0, 98.2, 98.1, 98.3, 98.0], [94.0, 94.3, 94.1, 94.2, 93.9]
-NEAR = [97.9, 98.3, 98.0, 98.1, 98.2]
 
 
-def test_a_row_has_its_comparison():
-    ours, adam = raced(adam=POOR, adamomentum=GOOD)
-    assert ours.comparison is None
-    assert adam.comparison.verdict == "worse"
-    assert adam.comparison.difference == adam.difference
-    assert all(row.comparison is None for row in raced(adam=POOR, sgdm=GOOD))
+def test_a_row_has_the_verdict_on_it():
+    """Of the contender that is A in the pair; the baseline has none."""
+    about = Verdict("adam", "adamw", "worse", 5, -4.0, (None, -3.0), (-5.0, -3.0), 0.01, 1, True)
+    rows = ranking(finals_of({"adamw": GOOD, "adam": POOR}), workload(), [about])
+    assert [(row.optimizer, row.verdict) for row in rows] == [("adamw", None), ("adam", about)]
+    assert all(row.verdict is None for row in raced(adam=POOR, sgdm=GOOD))
 
 
 def test_equal_means_share_a_rank():
@@ -169,16 +208,6 @@ def test_steps_and_seconds_to_the_target():
     assert row.steps_to_target is None
     (never,) = ranked({"adam": [run_of("adam", 1, (90, 1))]})
     assert never.steps_to_target == never.machine.seconds_to_target == Estimate(None, None, 0)
-
-
-def test_whom_the_others_are_compared_with():
-    finals = finals_of({"adam": POOR, "sgdm": GOOD, "adamomentum": NEAR})
-    rows = {row.optimizer: row for row in ranked(finals, baseline="adam")}
-    assert rows["adam"].comparison is None
-    assert {row.comparison.base for name, row in rows.items() if name != "adam"} == {"adam"}
-    assert rows["sgdm"].comparison.verdict == "better"
-    for nobody in (None, "yogi"):
-        assert all(row.comparison is None for row in ranked(finals, baseline=nobody))
 
 
 def test_means_that_were_rounded_share_a_rank_in_the_order_of_the_race():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,18 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.facts import run_record
+from adamomentum_lab.race.looks import Look
 from adamomentum_lab.race.plan import Race
-from adamomentum_lab.race.record import FORMAT, Record, RunRecord, SearchFacts, WorkloadFacts
+from adamomentum_lab.race.record import (
+    FORMAT,
+    AxisFacts,
+    Record,
+    RunRecord,
+    SearchFacts,
+    WorkloadFacts,
+)
 from adamomentum_lab.race.result import Result, write
+from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.search import Rung
 from adamomentum_lab.report.data import as_json
 from tests.adamomentum_lab.races import problem, raced
@@ -22,7 +32,12 @@ from tests.adamomentum_lab.races import problem, raced
 names = st.text(min_size=1, max_size=8)
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 RECORDS = Path(__file__).parents[3] / "results" / "races"
+positions = st.floats(-9, 9)
+starts = st.floats(1e-9, 1e9)
 plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
+
+
+FINAL = "the last final run"
 
 
 @st.composite
@@ -40,11 +55,28 @@ def records(draw):
         seeds=seeds,
         scale=draw(st.sampled_from(["smoke", "mini", "full"])),
         protocol=draw(names),
-        search=draw(st.sampled_from(["grid", "random"])),
+        search=draw(st.sampled_from(["bracket", "grid", "random"])),
         tune=tuple(draw(st.lists(st.sampled_from(["lr", "eps"]), unique=True))),
         halving=draw(st.booleans()),
         baseline=draw(st.none() | st.sampled_from(optimizers)),
+        certify=draw(st.integers(0, 9)),
+        margin=draw(st.none() | st.floats(1e-9, 9.0)),
+        looks=draw(st.sampled_from(["part", "all", "until decided"])),
+        own_decay=draw(st.booleans()),
+        space=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
+        hard=draw(st.booleans()),
     )
+    searched = {
+        "axes": {
+            name: (
+                AxisFacts("lr", draw(starts), (0.0,)),
+                AxisFacts("decay", 1e-5, (None, 0.0), -1.0),
+            )
+            for name in optimizers
+        },
+        "choices": {name: {"betas": ([0.9, 0.99], [0.5, 0.9])} for name in optimizers},
+    }
+    places = st.tuples(positions, st.none() | positions, st.sampled_from([0.0, 1.0]))
 
     def run(stage, name, seed):
         options = {"lr": 0.1, "betas": (0.9, 0.99), "nesterov": True, "foreach": None}
@@ -62,11 +94,17 @@ def records(draw):
         kept = [{"epoch": i, **draw(st.fixed_dictionaries(splits))} for i in range(1, epochs + 1)]
         status = draw(st.sampled_from(["done", "diverged", "failed", "stopped"]))
         machine = {"updates": 7, "ms_per_update": 0.5, "threads": 1, "node": draw(plain)}
+        machine["resolution"] = draw(st.floats(0, 9))
         error = draw(st.none() | st.text(max_size=9))
-        return run_record(stage, Run(spec, status, kept, [0.25] * epochs, machine, error))
+        made = Run(spec, status, kept, [0.25] * epochs, machine, error)
+        return replace(run_record(stage, made), point=draw(st.none() | places) if trials else None)
 
     runs = [run("tuning", name, 0) for name in optimizers for _ in range(trials)]
     runs += [run("final", name, 1 + seed) for name in optimizers for seed in range(seeds)]
+    runs += [run("check", name, 1) for name in optimizers if draw(st.booleans())]
+    levels = st.floats(0, 0.05)
+    sampling = st.builds(Sampling, names, names, st.integers(1, 9), starts)
+    looks = st.builds(Look, names, names, st.integers(1, 20), levels, levels)
     space = {"lr": (0.1, 1e-5), "betas": ([0.9, 0.99], [0.5, 0.9])}
     finite = st.floats(allow_nan=False, allow_infinity=False)
     return Record(
@@ -80,11 +118,15 @@ def records(draw):
             selection=draw(st.sampled_from(["validation", "last", "test"])),
             epochs=max(1, epochs),
         ),
-        search=SearchFacts(dict.fromkeys(optimizers, space), (Rung(trials, epochs),)),
+        search=SearchFacts(dict.fromkeys(optimizers, space), (Rung(trials, epochs),), **searched)
+        if trials
+        else SearchFacts(),
         runs=tuple(runs),
         caveats=tuple(draw(st.lists(names, max_size=2))),
         machine={"command": draw(names), "torch": draw(plain)},
         digits=draw(st.none() | st.integers(1, 9)),
+        looks=tuple(draw(st.lists(looks, max_size=2))),
+        sampling=tuple(draw(st.lists(sampling, max_size=2))),
     )
 
 
@@ -108,11 +150,13 @@ def test_from_a_file(tmp_path):
 def test_a_record_holds_nothing_that_is_derived(tmp_path):
     record = json.loads(raced(tmp_path, problem(tmp_path)).record.dumps())
     assert record.keys() == {
-        "format", "spec", "workload", "search", "runs", "caveats", "machine", "digits"
+        "format", "spec", "workload", "search", "runs", "looks", "sampling", "caveats",
+        "machine", "digits"
     }  # fmt: skip
     assert record["format"] == FORMAT
     assert record["runs"][0].keys() == {
-        "stage", "id", "spec", "status", "epochs", "trained", "machine", "error"
+        "stage", "id", "spec", "status", "epochs", "trained", "machine", "error", "resolution",
+        "point"
     }  # fmt: skip
 
 
@@ -130,11 +174,16 @@ def test_other_keys_are_ignored(tmp_path):
 @pytest.mark.parametrize(
     ("path", "optional"),
     [
-        ((), {"format", "digits"}),
-        (("spec",), {"search", "tune", "halving", "baseline"}),
+        ((), {"format", "digits", "looks", "sampling"}),
+        (
+            ("spec",),
+            {one.name for one in fields(Race) if not one.default is one.default_factory is MISSING},
+        ),
         (("workload",), {"flaws"}),
         (("search", "rungs", 0), set()),
-        (("runs", 3), {"machine", "error"}),
+        (("search", "axes", "adam", 0), {"low", "high"}),
+        (("looks", 0), set()),
+        (("runs", 3), {"machine", "error", "point", "resolution"}),
         (("runs", 3, "epochs", 0), {"train", "test"}),
     ],
 )
@@ -170,27 +219,38 @@ def test_a_missing_key_is_named(tmp_path, path, optional):
         (("runs",), {}, "runs is no list"),
         (("runs", 0), 7, "runs[0] is no object"),
         (("runs", 0, "spec"), "adam", "runs[0].spec is no object"),
-        (("runs", 0, "stage"), "warm-up", "runs[0].stage is 'warm-up', not 'tuning' or 'final'"),
+        (("runs", 0, "stage"), "warm-up", "stage is 'warm-up', not 'tuning' or 'final' or 'check'"),
         (("runs", 0, "epochs", 1, "epoch"), 2.5, "runs[0].epochs[1].epoch is no whole number"),
         (("runs", 0, "epochs", 1, "train"), [1], "runs[0].epochs[1].train is no object of numbers"),
         (("runs", 0, "epochs", 1, "validation"), {}, "validation has no 'accuracy'"),
         (("runs", 0, "machine", "seconds"), "7", "machine.seconds is '7', not a number"),
-        (("runs", -1, "spec", "settings", "lr"), 7.0, "sgdm are those of no trial"),
-        (("spec", "optimizers"), [], "spec.optimizers are (), not different names"),
+        (("runs", FINAL, "spec", "settings", "lr"), 7.0, "sgdm are those of no trial"),
+        (("runs", 0, "point"), [0.0, 1.0], "runs[0].point has 2 positions, not 1"),
+        (("runs", 0, "point"), ["here"], "runs[0].point[0] is 'here', not a number"),
+        (("search", "axes"), {}, "runs[0].point has 1 positions, not 0"),
+        (("search", "axes", "adam"), 1, "search.axes.adam is 1, not a list"),
+        (("looks", 0, "level"), "all", "looks[0].level is 'all', not a number"),
+        (("spec", "looks"), "twice", "is 'twice', not 'part' or 'all' or 'until decided'"),
+        (("spec", "optimizers"), [], "the baseline 'adam' is not raced"),
+        (("spec", "optimizers"), ["adam", "adam"], "are ('adam', 'adam'), not different names"),
         (("spec", "seeds"), 0, "spec.seeds is 0, not 1 or more"),
         (("runs", 0, "spec", "optimizer"), "me", "spec.optimizer is 'me', which was not raced"),
         (("runs", 0, "spec", "workload"), "other", "runs[0] is a run of another race"),
         (("runs", 0, "spec", "settings", "lr"), {}, "settings.lr is {}, not a setting"),
-        (("runs", -1, "spec", "seed"), 3, "sgdm has two final runs of one seed"),
+        (("runs", FINAL, "spec", "seed"), 3, "sgdm has two final runs of one seed"),
         (("runs", -1, "epochs", 0, "train", "loss"), 10**400, "train is no object of numbers"),
         (("runs", -1, "epochs", 0, "train", "loss"), True, "train is no object of numbers"),
         (("workload", "target"), 10**400, "workload.target is 1000"),
+        (("runs", 0, "id"), "../../secret", "runs[0].id is '../../secret', which cannot"),
+        (("runs", 0, "id"), "..", "runs[0].id is '..', which cannot be the name of a folder"),
         (("search", "rungs", 0), [3, 4], "search.rungs[0] is [3, 4], not an object"),
         (("search", "spaces", "adam", "lr"), 0.1, "search.spaces.adam.lr is 0.1, not a list"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named(tmp_path, path, value, words):
     data = part = json.loads(raced(tmp_path, problem(tmp_path)).record.dumps())
+    last = max(i for i, run in enumerate(data["runs"]) if run["stage"] == "final")
+    path = [last if key == FINAL else key for key in path]
     for key in path[:-1]:
         part = part[key]
     part[path[-1]] = value
@@ -200,7 +260,7 @@ def test_a_wrong_value_is_named(tmp_path, path, value, words):
 
 
 def test_a_newer_format_is_refused():
-    with pytest.raises(LabError, match=r"a.json has the format 3, .*reads up to 2; a newer"):
+    with pytest.raises(LabError, match=r"a.json has the format 4, .*reads up to 3; a newer"):
         Record.from_json({"format": FORMAT + 1}, "a.json")
 
 

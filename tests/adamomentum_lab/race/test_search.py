@@ -98,9 +98,12 @@ def test_a_trial_has_the_same_quantile_for_every_contender(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lists_of_a_setting_run_the_same_way(kind):
-    for setting in LOGARITHMIC:
+    schedule = {"end_lr": None} if kind == "imagenet" else {}
+    for setting in LOGARITHMIC - ({"end_lr"} - {*schedule}):
         lists = [
-            search_space(contenders.get(name), kind, [setting]).get(setting, ())
+            search_space(contenders.get(name).with_schedule(schedule), kind, [setting]).get(
+                setting, ()
+            )
             for name in contenders.names()
         ]
         assert len({values[0] > values[-1] for values in lists if values}) == 1
@@ -134,7 +137,7 @@ def test_settings_of_a_trial_are_drawn_independently():
         assert abs(stats.spearmanr(columns[one], columns[other]).statistic) < 0.15
 
 
-def test_asked_for_where_the_paper_held_it_fixed():
+def test_tuning_a_setting_that_the_paper_held_fixed():
     def values(name, kind, setting):
         return search_space(contenders.get(name), kind, [setting])[setting]
 
@@ -149,7 +152,7 @@ def test_asked_for_where_the_paper_held_it_fixed():
     assert search_space(contenders.get("sgdm"), "cnn", ["eps"]) == {}
 
 
-def test_what_is_not_asked_for_stays():
+def test_a_setting_that_is_not_tuned_stays():
     contender = contenders.get("adam")
     tried = trials(contender, "lstm", contender.settings, 6, tune=["lr"])
     assert [s["lr"] for s in tried[1:]] != [1e-3] * 5

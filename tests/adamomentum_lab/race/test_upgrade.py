@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.race.record import Record, Rung
+from adamomentum_lab.race.record import FORMAT, Record, Rung
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.report import sentences
 from adamomentum_lab.selection import reported_epoch
@@ -66,8 +66,11 @@ def old_race():
 
 def test_by_hand():
     record = Record.from_json(old_race())
-    assert (record.format, record.digits) == (2, 6)
+    assert (record.format, record.digits) == (FORMAT, 6)
     assert record.spec.baseline is None  # as AdaMomentum was not raced
+    assert record.spec.own_decay  # every optimizer had the form it is known by
+    assert record.looks == ()
+    assert {run.point for run in record.runs} == {None}
     assert record.spec.tune == ("lr",)
     assert (record.workload.name, record.workload.summary) == ("w", "A workload.")
     assert record.search.spaces == {"adam": {"lr": (0.001, 0.1)}, "sgdm": {"lr": (0.001, 0.1)}}
@@ -86,10 +89,32 @@ def test_by_hand():
     ]  # fmt: skip
     assert result.row("adam").edge == "largest"
     assert result.tuned["adam"].chosen == 0
-    assert sentences.of_result(result) == (
-        "sgdm has the best test accuracy, 96.11. With one seed nothing can be said of chance."
-    )
+    (verdict,) = result.verdicts
+    assert (verdict.a, verdict.b, verdict.kind, verdict.level) == (
+        "sgdm", "adam", "undecided", 0.05
+    )  # fmt: skip
+    assert verdict.difference == pytest.approx(96.1111 - 95.5556)
     assert Record.from_json(json.loads(record.dumps())) == record
+
+
+def test_a_record_of_format_2_is_one_of_format_3_without_looks_and_points():
+    """It was searched by a grid unless it says otherwise, and took one look at 5 %."""
+    now = json.loads(Record.from_json(old_race()).dumps())
+    old = {**now, "format": 2}
+    del old["looks"]
+    old["spec"] = {
+        key: value
+        for key, value in now["spec"].items()
+        if key in ("workload", "code", "optimizers", "trials", "seeds", "scale", "protocol",
+                   "tune", "halving", "baseline")
+    }  # fmt: skip
+    old["search"] = {"spaces": now["search"]["spaces"], "rungs": now["search"]["rungs"]}
+    for run in old["runs"]:
+        del run["point"], run["resolution"]
+    record = Record.from_json(old)
+    assert (record.format, record.spec.search, record.spec.own_decay) == (FORMAT, "grid", True)
+    old["spec"]["search"] = "random"
+    assert Record.from_json(old) == Record.from_json(now)
 
 
 def test_adamomentum_is_the_baseline_of_old_races():
@@ -139,10 +164,10 @@ def test_there_are_records_of_format_1():
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
 def test_a_record_of_the_repository_says_what_it_said(file):
+    """Facts and rankings are the same. What is said of pairs is new, and never bolder."""
     old, new = json.loads(file.read_text()), Result.read(file)
     if "format" in old:
         pytest.skip("it says nothing that is derived")
-    assert sentences.of_result(new) == old["headline"]
     assert [row.optimizer for row in new.rows] == [row["optimizer"] for row in old["ranking"]]
     for row, was in zip(new.rows, old["ranking"], strict=True):
         same = ("rank", "values", "settings", "diverged", "failed", "reached", "edge")
@@ -151,7 +176,7 @@ def test_a_record_of_the_repository_says_what_it_said(file):
         close(row.epochs_to_target.mean, was["epochs_to_target"]["mean"])
         close(row.steps_to_target.mean, was["steps_to_target"]["mean"])
         assert row.machine.ms_per_update == pytest.approx(was["machine"]["ms_per_update"], 1e-5)
-        compared(row.comparison, was["comparison"])
+        compared(row.verdict, was["comparison"], was["comparison"] and was["comparison"]["verdict"])
         if was["sensitivity"]:
             assert row.sensitivity.note == was["sensitivity"]["note"]
             close(row.sensitivity.decades, was["sensitivity"]["decades"])
@@ -164,25 +189,29 @@ def test_a_record_of_the_repository_says_what_it_said(file):
         )  # fmt: skip
     assert sentences.of_search(new) == tuning["words"]
     effects = old.get("effects", [])
-    assert [(one.what, one.caveat) for one in new.effects] == [
-        (one["what"], one["caveat"]) for one in effects
+    assert [(one.what, one.differing, bool(one.caveat)) for one in new.effects] == [
+        (one["what"], one["differing"], bool(one["caveat"])) for one in effects
     ]
     for effect, was in zip(new.effects, effects, strict=True):
-        compared(effect.comparison, was["comparison"])
+        compared(effect.verdict, was["comparison"], was["comparison"]["verdict"])
     for run, was in zip(new.record.runs, old["runs"], strict=True):
         assert run.id == was["id"] == run.spec.id
         assert reported_epoch(run, new.workload).get("epoch") == was["final"].get("epoch")
 
 
-def compared(found, was):
+def compared(found, was, said):
     assert (found is None) == (was is None)
     if found is None:
         return
-    same = ("base", "other", "n", "test", "verdict", "comparisons", "permutation_note")
-    assert [getattr(found, key) for key in same] == [was[key] for key in same]
-    for key in ("p", "p_holm", "effect", "permutation", "permutation_holm", "missed"):
+    assert (found.a, found.b, found.level) == (was["other"], was["base"], 0.05)
+    assert found.pairs == was["comparisons"]
+    if was["n"] == found.seeds:
         # From scores of six digits: a difference of 0.01 has three of them.
-        close(getattr(found, key), was[key], 2e-3, 2e-5 if key == "effect" else None)
+        close(found.difference, was["difference"]["mean"], 2e-3, 2e-5)
+    else:
+        assert found.difference is None
+    if found.kind in ("better", "worse"):
+        assert found.kind == said
 
 
 def close(value, was, rel=2e-5, zero=None):

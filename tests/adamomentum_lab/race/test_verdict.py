@@ -142,3 +142,39 @@ def test_pairs_share_the_level():
     pairs = (AB, *(Pair("x", str(i)) for i in range(9)))
     crowd = judge(AB, referee.contenders, Conduct(10, {5: 0.05}, pairs))
     assert crowd.interval[1] > alone.interval[1]
+
+
+def test_a_collapsed_seed_is_named():
+    def score(contender, x, seed, stage):
+        collapse = 50.0 if contender == "b" and seed == 3 else 0.0
+        return bowls(1.0)(contender, x, seed, stage) + collapse
+
+    found = verdict_of(score, conduct())
+    assert found.collapsed == (("b", 3),)
+    assert "b: seed 3 is far off the others" in sentence(found, "test loss")
+    assert verdict_of(bowls(1.0), conduct()).collapsed == ()
+
+
+def test_two_valleys_are_named():
+    """The search crosses a ridge on its way up; the deeper valley lies behind it."""
+
+    def score(contender, x, seed, stage):
+        deep = min(4 * (x - 1.0) ** 2, 0.4 + 6 * x**2)
+        best = deep if contender == "b" else x * x
+        return best + 0.1 * noise(contender, x, seed)
+
+    found = verdict_of(score, conduct(trials=12))
+    assert found.broken == (("b", "lr"),)
+    assert "b: scores over lr are not convex" in sentence(found, "test loss")
+    assert verdict_of(bowls(1.0, at=0.4), conduct()).broken == ()
+
+
+def test_untuned_verdicts_assume_no_curve():
+    assert verdict_of(bowls(1.0), conduct(trials=0, certify=0)).broken == ()
+
+
+def test_sign_flips_are_a_second_opinion_from_six_seeds_on():
+    assert verdict_of(bowls(1.0), conduct()).flips is None
+    found = verdict_of(bowls(1.0), conduct(levels={6: 0.05}))
+    assert found.flips == 2**-5  # all six differences have one sign
+    assert "(6 seeds; sign flips: p = 0.031)" in sentence(found, "test loss")

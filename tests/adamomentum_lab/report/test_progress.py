@@ -1,7 +1,7 @@
 """Progress in words, and how much is left."""
 
 from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded, RunsDropped
+from adamomentum_lab.engine.events import EpochEnded, RunBegun, RunEnded, RunsAdded, RunsDropped
 from adamomentum_lab.engine.store import Run
 from adamomentum_lab.race.plan import make_plan
 from adamomentum_lab.report.progress import Pace, RaceDisplay, duration
@@ -17,7 +17,7 @@ def test_durations():
 def halving_plan():
     """Four trials to epoch 5, two to 10, one to 20; then one seed of 20."""
     origin = find_workload("digits_mlp")
-    return make_plan(race_of(origin, "adam", trials=4, halving=True), origin.load())
+    return make_plan(race_of(origin, "adam", trials=4, search="grid", halving=True), origin.load())
 
 
 def test_the_pace_of_a_race_by_hand():
@@ -39,7 +39,19 @@ def test_the_pace_of_a_race_by_hand():
     assert pace.computed == 2
 
 
-def test_a_race_is_told_in_lines(capsys):
+def test_the_pace_of_a_bracketing_race_by_hand():
+    """Four trials at most and one seed, of 20 epochs. The search ends after three trials, and the
+    verdict takes two more runs."""
+    origin = find_workload("digits_mlp")
+    pace = Pace(make_plan(race_of(origin, "adam", trials=4), origin.load()))
+    assert pace.left == 4 * 20 + 20
+    pace.hear(RunsDropped("tuning", "adam", 1, 20))
+    assert pace.left == 80
+    pace.hear(RunsAdded("check", "adam", 2, 40))
+    assert pace.left == 120
+
+
+def test_progress_without_a_terminal_is_lines(capsys):
     """Where there is no terminal. Of a trial, only validation is shown."""
     plan, engine = halving_plan(), MadeUp(lambda spec: 90.0)
     workload = find_workload("digits_mlp").load()("mini", "fair")
@@ -50,9 +62,13 @@ def test_a_race_is_told_in_lines(capsys):
         trial.status = "stopped"
         display.hear(RunEnded("tuning", trial, 5))
         display.hear(RunsDropped("tuning", "adam", 1, 10))
+        display.hear(RunsAdded("check", "adam", 2, 40))
         display.hear(RunEnded("final", final, None))
+        display.hear(RunEnded("check", final, None))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[1/8] tuning: adam, ")
     assert lines[0].endswith(", seed 0: validation 90 after 4 epochs")
-    assert lines[1].startswith("[2/7] final: adam, ")
+    assert lines[1].startswith("[2/9] final: adam, ")
     assert lines[1].endswith(", seed 1: test 89")
+    assert lines[2].startswith("[3/9] check: adam, ")
+    assert lines[2].endswith(", seed 1: test 89")

@@ -94,7 +94,7 @@ def test_statistics_import_neither_numpy_nor_scipy():
     code = (
         "import sys; from adamomentum_lab.stats import comparisons, curves, profiles;"
         "found = comparisons.compare('x', [1.0, 2.0, 4.0] * 6, {'a': [2.0, 4.0, 5.0] * 6}, True);"
-        "assert found[0].permutation is not None and found[0].missed is not None;"
+        "assert found[0].missed is not None and comparisons.sign_flips([1.0, 2.0] * 9) < 1;"
         "print([name for name in ('numpy', 'scipy', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

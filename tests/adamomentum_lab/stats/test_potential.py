@@ -95,3 +95,20 @@ def test_a_convex_curve_never_falls_below_the_bound():
             found = potential(xs, [[abs(x - at) ** power] * 3 for x in xs])
             best = min(abs(x - at) ** power for x in xs)
             assert best - found.reach <= 1e-12
+
+
+def test_every_gap_has_a_bound_by_seed():
+    """Each is a weighted sum of the points; the lowest mean is the best mean less the reach."""
+    scores = [[4.0, 4.4], [1.0, 1.2], [0.0, 0.2], [0.5, 0.9], [3.5, 3.1]]
+    found = potential([-2, -1, 0, 1, 2], scores)
+    upper, lower = found.bounds
+    assert min(sum(upper) / 2, sum(lower) / 2) == pytest.approx(0.1 - found.reach)
+    # The upper gap: y = 0.1 - x from the left meets y = 0.7 + 2.6 (x - 1) at x = 5/9. The slopes
+    # cancel in 2.6/3.6 of the left line and 1/3.6 of the right one.
+    assert sum(upper) / 2 == pytest.approx(0.1 - 5 / 9)
+    x = 5 / 9
+    for seed in (0, 1):
+        left = scores[2][seed] + (scores[2][seed] - scores[1][seed]) * x
+        right = scores[3][seed] + (scores[4][seed] - scores[3][seed]) * (x - 1)
+        assert upper[seed] == pytest.approx((2.6 * left + right) / 3.6)
+    assert potential([0, 1], flat(1, 0)).bounds == ()

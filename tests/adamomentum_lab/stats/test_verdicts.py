@@ -60,6 +60,49 @@ def test_a_contender_that_diverged_cannot_win_but_can_lose():
     assert kind_of(interval(better, sound, 0.05)) == "undecided"
 
 
+def test_a_bound_with_the_last_point_holds_only_if_it_did_without_it():
+    winner, loser = [0.0, 0.1, -0.1, 0.05, 0.0], [2.0, 2.3, 1.8, 2.1, 2.0]
+    a = Standing(winner, winner, 0.0)
+    low, lower = ([value - fall for value in loser] for fall in (1.5, 1.9))
+    now = Standing(loser, loser, 1.5, [low])
+    # Alone it holds at a ninth of the level; the plain bound would be lower.
+    alone = interval(a, now, 0.05, peeks=9).high
+    assert alone == pytest.approx(bound(winner, low, 0.05 / 9, 0.0))
+    assert interval(a, now, 0.05).high == pytest.approx(bound(winner, low, 0.05, 0.0))
+    # With the point before it, the weaker of the two bounds at half of the level.
+    agreed = Standing(loser, loser, 1.5, [low], before=[Standing(loser, loser, 1.52, [low])])
+    weaker = bound(winner, loser, 0.025, 0.0) + 1.52
+    assert interval(a, agreed, 0.05, peeks=9).high == pytest.approx(
+        min(alone, max(weaker, bound(winner, low, 0.025, 0.0)))
+    )
+    assert interval(a, agreed, 0.05, peeks=9).high < alone
+    opposed = Standing(loser, loser, 1.5, [low], before=[Standing(loser, loser, 1.9, [lower])])
+    assert interval(a, opposed, 0.05, peeks=9).high == pytest.approx(
+        min(alone, bound(winner, lower, 0.025, 0.0))
+    )
+
+
+def test_where_nothing_is_left_to_find_half_of_the_level_decides():
+    winner, loser = [0.0, 0.1, -0.1, 0.05, 0.0], [2.0, 2.3, 1.8, 2.1, 2.0]
+    a = Standing(winner, winner, 0.0)
+    found = interval(a, Standing(loser, loser, 0.0, [loser]), 0.05, peeks=9)
+    assert found.high == pytest.approx(bound(winner, loser, 0.025, 0.0))
+    assert found.seeds_high == pytest.approx(bound(winner, loser, 0.05, 0.0))
+    # Nothing was searched: there is one comparison, with the whole level.
+    assert interval(a, Standing(loser, loser, 0.0), 0.05, peeks=9).high == found.seeds_high
+
+
+def test_every_gap_has_to_be_bounded():
+    """A bound with more noise counts, even if its mean is higher."""
+    winner, loser = [0.0] * 5, [2.0, 2.1, 1.9, 2.2, 1.8]
+    steady, noisy = [1.0] * 5, [1.1, 3.1, -0.9, 2.1, 0.1]
+    found = interval(
+        Standing(winner, winner, 0.0), Standing(loser, loser, 1.0, [steady, noisy]), 0.05
+    )
+    assert found.high == pytest.approx(bound(winner, noisy, 0.05, 0.0))
+    assert found.high > 0 > bound(winner, steady, 0.05, 0.0)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "margin", "kind"),
     [

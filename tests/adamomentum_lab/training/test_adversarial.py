@@ -44,8 +44,8 @@ def small(name="digits_dcgan", protocol="fair", batch=8, **changed):
     return workload
 
 
-def build(params):
-    return AdaMomentum(params, lr=2e-4, betas=(0.5, 0.999))
+def build(network):
+    return AdaMomentum(network.parameters(), lr=2e-4, betas=(0.5, 0.999))
 
 
 def loop_of(workload, folder=None, seed=1, **options):
@@ -76,7 +76,7 @@ def test_it_is_the_loop_anyone_would_write():
     torch.manual_seed(seed_for(3))
     networks = workload.model()
     generator, discriminator = networks.generator, networks.discriminator
-    of_g, of_d = build(generator.parameters()), build(discriminator.parameters())
+    of_g, of_d = build(generator), build(discriminator)
     average = [param.detach().clone() for param in generator.parameters()]
     chance = torch.Generator().manual_seed(seed_for(3, 0))
     order = torch.randperm(len(data.train[0]), generator=chance)
@@ -318,7 +318,7 @@ def test_a_discriminator_that_has_won_is_a_collapse():
 
 def test_without_inception_nothing_is_begun(images, tmp_path, monkeypatch):
     monkeypatch.setenv("ADAMOMENTUM_INCEPTION", str(tmp_path / "inception.pt"))
-    with pytest.raises(LabError, match=r"FID needs the Inception .*inception\.pt is not"):
+    with pytest.raises(LabError, match=r"FID needs the Inception .*inception\.pt does not exist"):
         loop_of(find_workload("cifar10_dcgan").load()("full"))
 
 
@@ -328,7 +328,7 @@ def test_one_device_only():
 
     loop = AdversarialLoop.__new__(AdversarialLoop)
     loop.fabric, loop.workload = Two(), small()
-    with pytest.raises(LabError, match=r"DigitsDCGAN trains two networks, .* one device only"):
+    with pytest.raises(LabError, match=r"DigitsDCGAN trains two networks; .* one device only"):
         loop._set_up(None, build)
 
 
@@ -349,6 +349,7 @@ def test_the_command(tmp_path):
 @pytest.mark.slow
 def test_a_race(tmp_path):
     args = ["race", "digits_dcgan", "--optimizers", "adam,adamomentum", "--scale", "smoke"]
+    args += ["--search", "grid"]
     args += ["--trials", "2", "--seeds", "1", "--runs", str(tmp_path), "--json"]
     result = CliRunner().invoke(app, args)
     assert result.exit_code == 0, result.output

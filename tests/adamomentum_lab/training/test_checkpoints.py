@@ -81,3 +81,27 @@ def test_nothing_that_could_run_code_is_loaded(tmp_path):
     checkpoints.save({"bad": Malice()})
     with pytest.raises(pickle.UnpicklingError, match="weights_only"):
         checkpoints.load()
+
+
+def test_a_checkpoint_of_another_run_is_not_used(tmp_path):
+    """Seed 2 would report the numbers of seed 1."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    one, other = (Checkpoints(tmp_path / name, run=name) for name in ("one", "other"))
+    other.save(state(1))
+    other.save(state(2))
+    one.save(state(3))
+    one.last.replace(other.last)
+    with pytest.warns(UserWarning, match=r"last\.ckpt belongs to another run"):
+        assert other.load()["n"] == 1
+    other.previous.unlink()
+    with pytest.warns(UserWarning, match="belongs to another run"):
+        assert other.load() is None
+
+
+def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(state(1))
+    checkpoints.save({"other": "keys"})
+    with pytest.warns(UserWarning, match=r"last\.ckpt does not fit the run"):
+        assert checkpoints.load(lambda state: "n" in state)["n"] == 1

@@ -63,7 +63,7 @@ def test_an_error_in_a_worker_is_one_line(noisy):
     assert "\n" not in str(error.value)
 
 
-def test_what_cannot_be_sent_is_told(noisy):
+def test_a_source_that_cannot_be_pickled_raises_an_error(noisy):
     source = Examples(noisy(3), 2, collate=lambda examples: examples, workers=1)
     with pytest.raises(LabError, match=r"Examples cannot be sent to worker processes .*lambda"):
         next(in_order(source))

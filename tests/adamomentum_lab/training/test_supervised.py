@@ -1,5 +1,6 @@
 """The loop: repeatable, continued bit for bit, honest about divergence."""
 
+import math
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.feed import feed, seed_for
 from adamomentum_lab.training.loop import shown_file
 from adamomentum_lab.workload import Classification, Data
-from tests.adamomentum_lab.loops import kill_until_done, loop_of, weights
+from tests.adamomentum_lab.loops import continues, kill_until_done, loop_of, weights
 from tests.adamomentum_lab.problems import write_problem
 
 
@@ -184,10 +185,10 @@ def test_which_epoch_is_reported(protocol, epoch, reads):
     assert "test" in record
 
 
-def test_what_a_workload_lacks_is_said(tmp_path):
+def test_a_missing_method_of_a_workload_is_named(tmp_path):
     workload = problem(tmp_path)
     workload.data = lambda: Data(((torch.zeros(4, 5)), torch.zeros(4)), None, None)
-    with pytest.raises(LabError, match=r"data\(\) of Problem gives no validation examples"):
+    with pytest.raises(LabError, match=r"but data\(\) of Problem returns none"):
         loop_of(workload)
     workload = problem(tmp_path)
     workload.metric = "f1"
@@ -248,7 +249,7 @@ def test_one_process_at_a_time(tmp_path):
     job = job_of(tmp_path)
     with (
         locked(job.folder / "lock", "held here"),
-        pytest.raises(BusyError, match="another process is at work on the run in"),
+        pytest.raises(BusyError, match="another process is training the run in"),
     ):
         execute(job)
     assert execute(job).status == "done"
@@ -370,6 +371,46 @@ def test_the_mean_of_the_last_epochs_is_evaluated(tmp_path):
     assert resumed.outcome.epochs == with_means.outcome.epochs
 
 
+def test_the_accuracy_on_training_batches_is_recorded(tmp_path):
+    """That of the network in training, at each update, also of a run that is continued."""
+    workload, by_hand = problem(tmp_path), []
+
+    def loss(model, batch):
+        kind = type(workload)
+        state = torch.get_rng_state()
+        with torch.no_grad():
+            right = model(batch[0]).argmax(-1) == batch[1]
+        torch.set_rng_state(state)  # the same units are dropped
+        by_hand.append(right)
+        return kind.loss(workload, model, batch)
+
+    workload.loss = loss
+    loop = loop_of(workload)
+    loop.run()
+    for i, record in enumerate(loop.outcome.epochs):
+        batches = by_hand[i * loop.per_epoch : (i + 1) * loop.per_epoch]
+        assert record["train"]["accuracy"] == 100 * float(torch.cat(batches).double().mean())
+    assert continues(problem(tmp_path), tmp_path, after=10)
+
+
+def test_a_workload_may_measure_more(tmp_path):
+    workload = problem(tmp_path)
+
+    def loss(model, batch):
+        loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+        if len(batch[0]) == workload.batch:  # the last batch is smaller
+            workload.measured["twice"] = 2 * loss
+        return loss
+
+    workload.loss = loss
+    loop = loop_of(workload)
+    loop.run(epochs=1)
+    [record] = loop.outcome.epochs
+    # The mean over the full batches alone, of which there are all but one.
+    assert record["train"]["twice"] == pytest.approx(2 * record["train"]["loss"], rel=0.05)
+    assert "accuracy" not in record["train"]
+
+
 def test_what_a_workload_shows_and_carries(tmp_path):
     workload = problem(tmp_path)
     carried = []
@@ -409,3 +450,76 @@ def test_the_epoch_that_is_reported_is_the_one_that_is_shown(tmp_path):
     workload.show = lambda *_: "words"
     loop_of(workload, tmp_path).run()
     assert [i for i in range(1, 5) if shown_file(tmp_path, i).exists()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: {"hello": "world"},
+        lambda state: {key: value for key, value in state.items() if key != "optimizer"},
+        lambda state: {**state, "model": {"0.weight": torch.zeros(1)}},
+        lambda state: {**state, "model": {k: v[:1] for k, v in state["model"].items()}},
+        lambda state: {**state, "optimizer": {"state": {}, "param_groups": []}},
+        lambda state: {**state, "epoch": "one"},
+        lambda state: {**state, "epochs": None},
+    ],
+)
+@pytest.mark.parametrize("both", [False, True])
+def test_a_checkpoint_with_other_contents_is_not_used(tmp_path, damage, both):
+    """The one before is, or else the run begins again: the end is the same."""
+    whole = loop_of(problem(tmp_path))
+    whole.run()
+    loop = loop_of(problem(tmp_path), tmp_path)
+    loop.run(epochs=1)
+    loop_of(problem(tmp_path), tmp_path).run(epochs=2)
+    checkpoints = Checkpoints(tmp_path)
+    state = checkpoints.load()
+    checkpoints.save(damage(state))
+    if both:
+        checkpoints.save(damage(state))
+    resumed = loop_of(problem(tmp_path), tmp_path)
+    with pytest.warns(UserWarning, match="does not fit the run"):
+        assert resumed.run().epochs == whole.outcome.epochs
+    assert torch.equal(weights(resumed), weights(whole))
+
+
+def resolution_of(workload, *args, **options):
+    loop = loop_of(workload, *args, **options)
+    loop.run()
+    return loop.outcome.resolution
+
+
+def test_the_smallest_difference_that_means_anything(tmp_path):
+    """One test example of 50 in per cent; else a millionth of the score before training."""
+    workload = problem(tmp_path)
+    assert resolution_of(workload) == 100 / 50
+    bowl = problem(tmp_path, "bowl")
+    torch.manual_seed(seed_for(1))
+    height = 50.5 + bowl.model().noise.item()
+    assert resolution_of(bowl) == pytest.approx(1e-6 * height, rel=1e-5)
+
+
+def test_a_loss_of_exactly_0_counts_no_examples(tmp_path):
+    workload = problem(tmp_path)
+    workload.metric, workload.larger_is_better = "distance", False
+    trained = []
+    before = type(workload).loss
+
+    def loss(model, batch):
+        trained.append(True)
+        return before(workload, model, batch)
+
+    workload.loss = loss
+    workload.scores = lambda model, batch: {
+        "loss": before(workload, model, batch),
+        "distance": torch.full((len(batch[0]),), 0.0 if trained else 3.0),
+    }
+    assert resolution_of(workload) == pytest.approx(3e-6)
+
+
+def test_a_score_that_is_no_number_is_no_measure(tmp_path):
+    validation, test = iter([1.0, 2.0, 3.0, 4.0]), iter([math.nan, math.inf, 0.5, 7.0])
+    scores = (next(split) for _ in range(4) for split in (validation, test))
+    own = {"evaluate": lambda *_: {"accuracy": next(scores)}}
+    workload = type("Own", (type(problem(tmp_path)),), own)("mini", "fair")
+    assert resolution_of(workload) == pytest.approx(1e-6 * 0.5)

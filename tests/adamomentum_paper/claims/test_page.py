@@ -109,14 +109,10 @@ def test_the_findings_follow_from_the_committed_records():
     first = [race for race in fair.values() if race.row("adamomentum").rank == 1]
     assert f"best mean test score in {len(first)} of {len(fair)} races" in lines[1]
     for line, other in zip(lines[2:4], ("adam", "adamw"), strict=True):
-        verdicts = {
-            name: row.comparison.verdict for name, race in fair.items() if (row := race.row(other))
-        }
-        assert line.startswith(f"**Compared with {other}** ({len(verdicts)} races)")
-        better, worse = line.split("significantly worse on ")
-        for name, verdict in verdicts.items():
-            assert (f"`{name}`" in better) == (verdict == "worse")
-            assert (f"`{name}`" in worse) == (verdict == "better")
+        raced = [race for race in fair.values() if race.row(other)]
+        assert line.startswith(f"**Compared with {other}** ({len(raced)} races)")
+        # Their grids were coarse, and the settings beside the tuned ones were not run.
+        assert line.endswith("AdaMomentum is undecided on all.")
     assert "**Compared with adabelief**" in lines[4]
     assert "**Compared with sgdm**" in lines[4]
     assert lines[5].startswith("**Compared with adam-translated**")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.data.bpe import LearntBPE, Merges, PublishedBPE, joined
+from adamomentum_paper.data.bpe import LearntBPE, Merges, PublishedBPE, join_pieces
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.iwslt14 import iwslt14, merges
 from adamomentum_paper.data.parallel import SPECIAL, UNKNOWN
@@ -34,7 +34,7 @@ def test_the_first_merge_learnt_comes_first():
 
 @pytest.mark.parametrize("table", ["", "l o\n", "#version: 0.1\nl o\n", "#version: 0.2\nl o w\n"])
 def test_tables_that_are_none(table):
-    with pytest.raises(LabError, match=r"begins with '#version: 0\.2'"):
+    with pytest.raises(LabError, match=r"must be '#version: 0\.2'"):
         Merges(table)
 
 
@@ -45,8 +45,8 @@ WORDS = st.lists(st.text("lowersten .,'äß-", min_size=1).map(lambda w: w.repla
 @given(WORDS)
 def test_joining_pieces_gives_the_sentence(words):
     sentence = " ".join(word for word in words if word)
-    assert joined(" ".join(Merges(TABLE).pieces(sentence))) == sentence
-    assert joined(sentence) == sentence
+    assert join_pieces(" ".join(Merges(TABLE).pieces(sentence))) == sentence
+    assert join_pieces(sentence) == sentence
 
 
 def test_numbers_are_by_frequency():
@@ -98,7 +98,7 @@ def test_the_genuine_table():
     table = Merges(merges(whole=False))
     for side in (text.source, text.target):
         for sentence in side[:500]:
-            assert joined(" ".join(table.pieces(sentence))) == sentence
+            assert join_pieces(" ".join(table.pieces(sentence))) == sentence
     subwords = PublishedBPE(table, [*text.source, *text.target])
     assert subwords.size == 9_535
     assert subwords.sentence(subwords.numbers(text.target[:1])[0]) == text.target[0]

@@ -200,7 +200,7 @@ def test_a_server_without_ranges_sends_all_again(server, home):
     wanted = archived(server)
     server.ranges = False
     server.breaks_after = 100
-    with pytest.raises(LabError, match=r"cannot be had .*; 100 of .* the same command continues"):
+    with pytest.raises(LabError, match=r"cannot download .*; 100 of .* the same command to resume"):
         fetch(wanted, pause=0)
     server.breaks_after = None
     fetch(wanted, pause=0)
@@ -220,7 +220,7 @@ def test_a_later_call_continues(server, home):
     whole(home)
 
 
-def test_an_overloaded_server_is_asked_again(server, home):
+def test_an_overloaded_server_is_tried_again(server, home):
     wanted = archived(server)
     server.errors = [503, 500]
     fetch(wanted, pause=0)
@@ -273,7 +273,7 @@ def test_a_wrong_beginning_is_thrown_away(server, home):
     ids=["above", "absolute", "hidden", "link"],
 )
 def test_an_archive_cannot_write_elsewhere(server, home, content):
-    with pytest.raises(LabError, match=r"leads out of its folder|no plain file"):
+    with pytest.raises(LabError, match=r"leads out of its folder|not a regular file"):
         fetch(dataset(server, "set.tar.gz", content), pause=0)
     assert not (home / "set").exists()
     assert not list(home.parent.rglob("outside"))
@@ -319,8 +319,8 @@ def test_what_cannot_succeed_is_not_tried_again(server, home, tmp_path):
     wanted = archived(server)
     for base, sentence in (
         ((tmp_path / "empty").as_uri(), "cannot be read"),
-        ("http://127.0.0.1:port", "is no address"),
-        ("http://a b", "is no address"),
+        ("http://127.0.0.1:port", "is not a URL"),
+        ("http://a b", "is not a URL"),
         (f"{server.url}/nowhere", "answers 404"),
     ):
         with pytest.raises(LabError, match=sentence) as told:
@@ -361,7 +361,7 @@ def test_a_network_that_fails_is_not_taken_for_the_disk(server, home, monkeypatc
 
     monkeypatch.setattr(http.client.HTTPResponse, "read", once)
     fetch(wanted, say=heard.append, pause=0)
-    assert heard[1:] == ["set.tar.gz: [Errno 113] No route to host; again in 0 s"]
+    assert heard[1:] == ["set.tar.gz: [Errno 113] No route to host; trying again in 0 s"]
     whole(home)
 
 

@@ -16,9 +16,9 @@ from adamomentum_paper.data import imagenet, tiny_imagenet
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.images import (
     Files,
-    all_decoded,
     as_bytes,
-    decoded,
+    decode,
+    decode_all,
     image_tree,
     middle,
     random_crop,
@@ -49,35 +49,35 @@ def test_classes_are_numbered_by_name(tree):
 def test_what_is_wrong_with_a_tree(tmp_path):
     with pytest.raises(LabError, match="none is missing: get it there"):
         image_tree(tmp_path / "none", "get it there")
-    with pytest.raises(LabError, match="has no folder for any class"):
+    with pytest.raises(LabError, match="has no folders of classes"):
         image_tree(tmp_path, "")
     (tmp_path / "n01").mkdir()
-    with pytest.raises(LabError, match="n01 holds no image"):
+    with pytest.raises(LabError, match="n01 has no images"):
         image_tree(tmp_path, "")
     file = write_image(tmp_path / "n01" / "a.JPEG")
     file.write_bytes(file.read_bytes()[:300])
     with pytest.raises(LabError, match=r"a\.JPEG cannot be decoded"):
-        decoded(file)
+        decode(file)
     file.write_text("no image")
     with pytest.raises(LabError, match=r"a\.JPEG cannot be decoded"):
-        decoded(file)
+        decode(file)
 
 
 def test_everything_becomes_rgb(tmp_path):
     for mode, suffix in (("L", "JPEG"), ("CMYK", "JPEG"), ("RGBA", "png")):
-        image = as_bytes(decoded(write_image(tmp_path / f"{mode}.{suffix}", mode=mode)))
+        image = as_bytes(decode(write_image(tmp_path / f"{mode}.{suffix}", mode=mode)))
         assert image.shape == (3, 64, 64)
         assert image.dtype == torch.uint8
 
 
 def test_in_memory_all_must_be_of_one_size(tmp_path):
     files = [write_image(tmp_path / f"{i}.png", seed=i) for i in range(2)]
-    images = all_decoded(files)
+    images = decode_all(files)
     for image, file in zip(images, files, strict=True):
         np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), np.array(Image.open(file)))
     files.append(write_image(tmp_path / "2.png", (32, 64)))
-    with pytest.raises(LabError, match=r"2\.png is 32x64; .*0\.png and the rest are 64x64"):
-        all_decoded(files)
+    with pytest.raises(LabError, match=r"2\.png is 32x64, but .*0\.png is 64x64"):
+        decode_all(files)
 
 
 def test_the_middle(tmp_path):
@@ -109,10 +109,10 @@ def crops(files):
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     rows = torch.cat([order[:, None].double(), chances.double()], 1)
     images = [
-        as_bytes(random_crop(decoded(files[index]), chance, 24))
+        as_bytes(random_crop(decode(files[index]), chance, 24))
         for index, chance in zip(order, chances, strict=True)
     ]
-    images += [as_bytes(middle(decoded(files[index]), 24)) for index in order]
+    images += [as_bytes(middle(decode(files[index]), 24)) for index in order]
     return [rows[:4], rows[4:], order], torch.stack(images)
 
 

@@ -53,10 +53,10 @@ def test_inception_is_the_users(cls, tmp_path, monkeypatch):
 
 def test_without_inception_one_sentence_says_where_it_should_be(tmp_path, monkeypatch):
     monkeypatch.setenv("ADAMOMENTUM_DATA", str(tmp_path))
-    with pytest.raises(LabError, match=r"FID needs the Inception .*/inception-2015-12-05\.pt is"):
+    with pytest.raises(LabError, match=r"FID needs the Inception .*/inception-2015-12-05\.pt does"):
         inception()
     torch.jit.script(Pooled(1000)).save(tmp_path / NAME)
-    with pytest.raises(LabError, match=r"makes \(2, 1000\) of two images; .* makes \(2, 2048\)"):
+    with pytest.raises(LabError, match=r"shape \(2, 1000\) for two images; FID needs \(2, 2048\)"):
         inception()
     (tmp_path / NAME).write_bytes(b"no network")
     with pytest.raises(LabError, match="cannot be used as the network of FID"):

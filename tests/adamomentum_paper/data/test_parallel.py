@@ -18,7 +18,7 @@ def test_what_is_left_out_of_training():
     long = " ".join(["x"] * 175)
     pairs = [("a b", "c d e"), ("a b", "c d e f"), ("", "a"), ("", ""), (long, long)]
     pairs += [(f"{long} x", f"{long} x"), ("a b c", "d e"), ("a b c d", "e f")]
-    text = Text(*zip(*pairs, strict=True)).cleaned()
+    text = Text(*zip(*pairs, strict=True)).clean()
     kept = [pairs[i] for i in (0, 4, 6)]
     assert list(zip(text.source, text.target, strict=True)) == kept
 

@@ -22,7 +22,7 @@ def test_counts_of_the_real_text():
 
 
 def test_words_are_numbered_as_they_come():
-    numbers, words = treebank.numbered([" the cat \n the dog \n", " the <unk> \n", ""])
+    numbers, words = treebank.number_words([" the cat \n the dog \n", " the <unk> \n", ""])
     assert words == ["the", "cat", "<eos>", "dog", "<unk>"]
     assert [n.tolist() for n in numbers] == [[0, 1, 2, 0, 3, 2], [0, 4, 2], []]
 

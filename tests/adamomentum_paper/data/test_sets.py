@@ -49,7 +49,7 @@ def test_states(tmp_path, monkeypatch):
     (folder / "b").write_text("hell")
     assert dataset.state()[0] == "part"
     (folder / "a").write_text("hell")
-    assert dataset.state()[1] == f"{folder}: a is not what it should be (4 bytes)"
+    assert dataset.state()[1] == f"{folder}: a has a wrong digest (4 bytes)"
     for name in ("a", "b"):
         (folder / name).write_text("hello")
     for name in ("1.JPEG", "x/2.png", "x/boxes.txt"):
@@ -99,7 +99,7 @@ def test_the_command_tells_mistakes(tmp_path, monkeypatch):
     assert "did you mean 'cifar10'" in wrong.output
     wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", "/no/such/folder"])
     assert wrong.exit_code == 2
-    assert "is no folder and no address" in " ".join(wrong.output.split())
+    assert "is neither a folder nor a URL" in " ".join(wrong.output.split())
     wrong = CliRunner().invoke(app, ["data", "fetch", "cifar10", "--from", ""])
     assert wrong.exit_code == 2
     by_hand = CliRunner().invoke(app, ["data", "fetch", "imagenet"])

@@ -30,7 +30,7 @@ def test_the_real_multi30k():
     sizes = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000}
     for split, size in sizes.items():
         assert len(multi30k.multi30k(split)) == size
-    assert len(multi30k.multi30k("train").cleaned()) == 29_000 - 888
+    assert len(multi30k.multi30k("train").clean()) == 29_000 - 888
     assert multi30k.DATASET.state()[0] == "complete"
 
 
@@ -54,7 +54,7 @@ def test_pairs_between_tabs(tmp_path, monkeypatch):
 def test_no_sentence_is_on_two_sides():
     many = invented(3000)
     text = Text([*many.source, *many.source], [*many.target, *map(str.upper, many.target)])
-    train, validation, test = tatoeba.divided(text, train=0.5, held_out=0.1)
+    train, validation, test = tatoeba.split_pairs(text, train=0.5, held_out=0.1)
     for one, other in itertools.combinations((train, validation, test), 2):
         assert not set(one.target) & set(other.target)
     for held_out in (validation, test):
@@ -62,7 +62,7 @@ def test_no_sentence_is_on_two_sides():
         assert not set(train.source) & set(held_out.source)
     assert len(train) == pytest.approx(3000, rel=0.05)
     assert list(train.target) != sorted(train.target, key=len)
-    again = tatoeba.divided(Text(text.source[::-1], text.target[::-1]), 0.5, 0.1)
+    again = tatoeba.split_pairs(Text(text.source[::-1], text.target[::-1]), 0.5, 0.1)
     assert again == (train, validation, test)
 
 
@@ -71,8 +71,8 @@ def test_the_real_tatoeba():
     text = tatoeba.tatoeba()
     assert len(text) == 169_813
     assert (text.source[0], text.target[0]) == ("Hallo!", "Hi.")
-    train, _, _ = tatoeba.divided(text, train=0.15, held_out=0.004)  # as at mini
-    assert (len(train), len(train.cleaned())) == (25_503, 24_286)
+    train, _, _ = tatoeba.split_pairs(text, train=0.15, held_out=0.004)  # as at mini
+    assert (len(train), len(train.clean())) == (25_503, 24_286)
     assert tatoeba.DATASET.state()[0] == "complete"
 
 
@@ -82,14 +82,16 @@ def test_the_real_part_of_iwslt14():
     for split, size in sizes.items():
         assert len(iwslt14.iwslt14(split, whole=False)) == size
     # The usual preparation has cleaned training and validation before they were published.
-    assert len(iwslt14.iwslt14("train", whole=False).cleaned()) == 4_600
+    assert len(iwslt14.iwslt14("train", whole=False).clean()) == 4_600
 
 
 def test_the_whole_of_iwslt14(tmp_path, monkeypatch):
     folder = tmp_path / "iwslt14.tokenized.de-en"
     folder.mkdir()
     (folder / "train-4600.de").touch()
-    with pytest.raises(LabError, match=r"train\.de is missing.*160,239.*there is train-4600\.de\."):
+    with pytest.raises(
+        LabError, match=r"train\.de is missing.*160,239.*Its folder has train-4600\.de\."
+    ):
         iwslt14.iwslt14("train", True, tmp_path)
     with pytest.raises(LabError, match=r"prepare-iwslt14\.sh of fairseq"):
         iwslt14.merges(True, tmp_path)
@@ -119,7 +121,7 @@ def test_the_whole_of_iwslt14(tmp_path, monkeypatch):
     ],
 )
 def test_tokens_put_together(tokens, written):
-    assert iwslt14.detokenised(tokens) == written
+    assert iwslt14.detokenise(tokens) == written
 
 
 def test_the_catalogue_fetches_what_is_read():

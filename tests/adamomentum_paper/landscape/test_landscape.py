@@ -17,10 +17,10 @@ from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.stats.estimates import Estimate
-from adamomentum_paper.landscape.compare import compared, difference, grouped, verdict
+from adamomentum_paper.landscape.compare import compare_groups, difference, group_runs, verdict
 from adamomentum_paper.landscape.curvature import Hessian, top_eigenvalue, trace
 from adamomentum_paper.landscape.draw import ceiling, page, plus_minus
-from adamomentum_paper.landscape.solutions import Problem, find_runs, listed, solution
+from adamomentum_paper.landscape.solutions import Problem, find_runs, list_runs, solution
 from adamomentum_paper.landscape.surface import Surroundings, direction, spread
 from adamomentum_paper.landscape.words import MEASURES, sentences
 from tests.adamomentum_lab.command_line import run_here, run_process, without_machine
@@ -210,28 +210,28 @@ def fake(optimizer, seed, loss, value, **settings):
     }
 
 
-def test_what_is_said_of_a_comparison():
+def test_sentences_of_a_comparison():
     runs = [fake("adam", s, 0.9 + s / 100, 5 + s) for s in (1, 2, 3)]
     runs += [fake("adamomentum", s, 0.5 - s / 100, 1 + s / 2) for s in (1, 2, 3)]
-    groups = grouped(runs)
+    groups = group_runs(runs)
     assert [group["label"] for group in groups] == ["adamomentum", "adam"]
     assert groups[1]["measures"]["trace"]["mean"] == 7
-    (words,) = sentences(compared(groups, runs))
+    (words,) = sentences(compare_groups(groups, runs))
     assert words.startswith("adamomentum is flatter than adam in all 4 measures. But the loss of")
-    (words,) = sentences(compared(grouped(runs[2:4]), runs))
-    assert "decides nothing beyond these runs" in words
+    (words,) = sentences(compare_groups(group_runs(runs[2:4]), runs))
+    assert "says nothing beyond these runs" in words
     alike = [fake("adam", s, 1, s) for s in (1, 2)]
     alike += [fake("adamomentum", s, 1, 3 - s) for s in (1, 2)]
-    (words,) = sentences(compared(grouped(alike), alike))
+    (words,) = sentences(compare_groups(group_runs(alike), alike))
     assert words == "adamomentum and adam: no difference detected in any of 4 measures."
     several = [fake("adam", 1, 0.5, 5), fake("adam", 1, 0.5, 5, eps=0.1)]
-    labels = [group["label"] for group in grouped(several)]
+    labels = [group["label"] for group in group_runs(several)]
     assert len(set(labels)) == 2
     assert all(label.startswith("adam (lr 0.001") for label in labels)
-    assert compared(grouped(runs[:3]), runs) == []
+    assert compare_groups(group_runs(runs[:3]), runs) == []
 
 
-def test_surfaces_are_cropped_and_that_is_said():
+def test_surfaces_are_cropped_and_the_page_says_so():
     def run(*losses):
         return {"loss": losses[1], "surface": {"loss": [list(losses)]}}
 
@@ -258,7 +258,7 @@ def trained(tmp_path_factory):
 
 
 def ids(folder):
-    return [one.run.spec.id for one in listed(folder / "runs")]
+    return [one.run.spec.id for one in list_runs(folder / "runs")]
 
 
 def test_the_centre_is_the_training_loss_in_eval_mode(trained):
@@ -282,7 +282,7 @@ def test_the_mean_of_the_last_weights_where_a_workload_averages(tmp_path):
     file.write_text(HEAD + "\n    averaged = 3\n")
     args = ["train", file, "--optimizer", "adam", "--runs", tmp_path / "runs"]
     assert CliRunner().invoke(app, list(map(str, args))).exit_code == 0
-    (found,) = listed(tmp_path / "runs")
+    (found,) = list_runs(tmp_path / "runs")
     problem = Problem(find_workload(str(file)).load()("mini", "fair"), 50)
     end = solution(found, problem)
     assert end.averaged == 3
@@ -369,7 +369,7 @@ def test_runs_that_are_not_there(trained, tmp_path):
     wrong = one[:-1] + ("0" if one[-1] != "0" else "1")
     words = " ".join(fails(wrong, "--runs", trained / "runs", status=2).replace("│", "").split())
     assert f"did you mean '{one}'?" in words
-    assert "`adamomentum landscape` alone lists the runs" in words
+    assert "lists the runs" in words
     assert "there are no results in" in fails("--runs", tmp_path)
     assert "there are no results in" in fails("abc", "--runs", tmp_path, status=2)
     assert not list(tmp_path.iterdir())
@@ -393,11 +393,11 @@ def test_runs_that_cannot_be_compared(trained, tmp_path):
         return next(iter(set(ids(tmp_path)) - known))
 
     smoke = new("--scale", "smoke")
-    assert "differ in their scale (mini, smoke)" in fails(mini[0], smoke, *options)
+    assert "have a different scale (mini, smoke)" in fails(mini[0], smoke, *options)
     paper = new("--protocol", "paper")
-    assert "differ in their protocol (fair, paper)" in fails(mini[0], paper, *options)
+    assert "have a different protocol (fair, paper)" in fails(mini[0], paper, *options)
     short = new("--seed", "7", "--epochs", "2")
-    assert f"the run {short} is after 2 epochs" in fails(mini[0], short, *options)
+    assert f"the run {short} has 2 epochs" in fails(mini[0], short, *options)
     alone = json.loads(cli(short, *options, "--json").stdout)
     assert "THE RUNS ARE NOT FINISHED" in alone["notes"]
     assert alone["verdicts"] == []
@@ -417,7 +417,7 @@ def test_runs_that_cannot_be_compared(trained, tmp_path):
     other.parent.mkdir()
     other.write_text(wider.replace("nn.Linear(8, 2)", "nn.Linear(9, 2)"))
     options[options.index(changed)] = other
-    assert "do not fit the network" in fails(mini[0], *options)
+    assert "do not fit the present network" in fails(mini[0], *options)
 
 
 def test_a_loss_that_is_random_is_refused_and_state_is_not_carried(tmp_path):
@@ -458,7 +458,7 @@ def test_in_a_process_of_its_own(tmp_path):
     done = run_process("landscape", *names, *runs, *QUICK, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "[2/2] adamomentum, seed 1: loss" in done.stderr
-    assert "decides nothing beyond these runs" in done.stdout
+    assert "says nothing beyond these runs" in done.stdout
     wrong = run_here("landscape", "nothing", *runs)
     assert wrong.returncode == 2
     (tmp_path / "file").write_text("")

@@ -13,7 +13,7 @@ from adamomentum_paper.theory._network import Network
 from adamomentum_paper.theory._pair import Pair
 
 
-def test_whoever_stays_longer():
+def test_which_method_stays_longer():
     def case(a, b):
         return {"adamomentum": dict(zip(("low", "high"), a, strict=True)),
                 "adam": dict(zip(("low", "high"), b, strict=True))}  # fmt: skip

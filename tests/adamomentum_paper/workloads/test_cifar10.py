@@ -78,7 +78,7 @@ def test_a_run_with_augmentation_continues_bit_for_bit(name, images, tmp_path):
 
 def test_augmentation_is_for_training_alone(images):
     workload = find_workload("cifar10_vgg16").load()("smoke")
-    loop = Supervised(workload, lambda p: torch.optim.SGD(p, lr=0.0), 0)
+    loop = Supervised(workload, lambda net: torch.optim.SGD(net.parameters(), lr=0.0), 0)
     loop.model.eval()
     with torch.no_grad():
         one, two = (workload.evaluate(loop.model, loop.data.test) for _ in range(2))
@@ -112,11 +112,13 @@ def test_a_run_is_of_its_networks_version_too(monkeypatch, tmp_path):
         assert {name for name in before if find_workload(name).code != before[name]} == others
 
 
-def test_optimizers_without_stated_settings_are_told():
+def test_optimizers_without_stated_settings_are_named():
     cifar, imagenet = (
         find_workload(name).load() for name in ("cifar10_vgg16", "imagenet_resnet18")
     )
-    assert missing_settings(["adam", "sgdm"], cifar, "paper") == ()
-    assert missing_settings(["adam", "eadam"], cifar, "fair") == ()
-    (words,) = missing_settings(["adam", "adamw", "eadam", "nadam"], imagenet, "paper")
+    assert missing_settings(map(contenders.get, ["adam", "sgdm"]), cifar, "paper") == ()
+    assert missing_settings(map(contenders.get, ["adam", "eadam"]), cifar, "fair") == ()
+    (words,) = missing_settings(
+        map(contenders.get, ["adam", "adamw", "eadam", "nadam"]), imagenet, "paper"
+    )
     assert words == "no settings are known of adamw, nadam under paper: their defaults"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from adamomentum_paper.workloads import _classifier
-from adamomentum_paper.workloads._classifier import trained
+from adamomentum_paper.workloads._classifier import train_classifier
 
 
 def examples(n=60):
@@ -19,13 +19,13 @@ def same(one, other):
 
 
 def test_the_classifier_depends_on_its_images_alone(tmp_path):
-    one = trained(examples(), 10, 4, 2, None)
+    one = train_classifier(examples(), 10, 4, 2, None)
     torch.manual_seed(5)
     before = torch.get_rng_state()
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        other = trained(examples(), 10, 4, 2, tmp_path)
+        other = train_classifier(examples(), 10, 4, 2, tmp_path)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -40,20 +40,20 @@ def test_the_classifier_learns():
     x = torch.zeros(200, 1, 8, 8, dtype=torch.uint8)
     y = torch.arange(200) % 2
     x[y == 1, :, :, :4] = 200
-    network = trained((x, y), 2, 4, 10, None)
+    network = train_classifier((x, y), 2, 4, 10, None)
     assert (network.head(network(x)).argmax(1) == y).all()
 
 
 def test_the_classifier_is_trained_once(tmp_path, monkeypatch):
-    first = trained(examples(), 10, 4, 1, tmp_path)
+    first = train_classifier(examples(), 10, 4, 1, tmp_path)
     (folder,) = tmp_path.iterdir()
     (folder / "last.tmp").write_bytes(b"of a process that was killed")
     original = _classifier._train
     monkeypatch.setattr(_classifier, "_train", lambda *_: pytest.fail("trained again"))
-    assert same(trained(examples(), 10, 4, 1, tmp_path), first)
+    assert same(train_classifier(examples(), 10, 4, 1, tmp_path), first)
     monkeypatch.setattr(_classifier, "_train", original)
-    trained(examples(61), 10, 4, 1, tmp_path)  # other images, another classifier
+    train_classifier(examples(61), 10, 4, 1, tmp_path)  # other images, another classifier
     assert len(list(tmp_path.iterdir())) == 2
     (folder / "last.ckpt").write_bytes(b"rubbish")
     with pytest.warns(UserWarning, match="damaged"):
-        assert same(trained(examples(), 10, 4, 1, tmp_path), first)
+        assert same(train_classifier(examples(), 10, 4, 1, tmp_path), first)

@@ -12,6 +12,8 @@ from torch.nn import functional
 
 from adamomentum_lab import contenders
 from adamomentum_lab.catalog import find_workload
+from adamomentum_lab.commands.race import _default_contenders
+from adamomentum_lab.race.facts import missing_settings
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.schedules import Moment, Restarted, Step
 from adamomentum_lab.training.feed import feed, in_order
@@ -193,6 +195,12 @@ def test_settings_of_the_protocols(layers):
             assert settings["lr"] == (1e-2 if large else 1e-3)
         sgd = base_settings("sgdm", cls, protocol)
         assert (sgd["lr"], sgd["momentum"]) == (30.0, 0.0 if i else 0.9)
+    # Under `fair` they are where the search starts, and all others start from their defaults.
+    for name, stated in {"sgdm": {"lr": 30.0}, "adabound": {"final_lr": 30.0}, "adam": {}}.items():
+        assert base_settings(name, cls, "fair") == {**contenders.get(name).settings, **stated}
+    raced = _default_contenders(cls, "fair")
+    assert [one.name for one in raced] == [*contenders.STANDARD]
+    assert missing_settings(raced, cls, "fair") == ()
     assert base_settings("adamomentum", cls, "as-run")["decoupled_weight_decay"] is False
     # The controls have the settings of those they control.
     adam, ours = (base_settings(name, cls, "as-run") for name in ("adam", "adamomentum"))
