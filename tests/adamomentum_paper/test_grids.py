@@ -13,7 +13,11 @@ GRIDS = {"cifar10": "cnn", "imagenet": "imagenet", "ptb": "lstm", "iwslt14": "tr
 GRIDS |= {"multi30k": "transformer"}
 
 
-BEYOND = ("cifar10_quick", "shakespeare_gpt")  # not the paper's: searched over lr
+BEYOND = (
+    "cifar10_quick",
+    "shakespeare_gpt",
+    "shakespeare_gpt_short",
+)  # not the paper's: searched over lr
 
 
 @pytest.mark.parametrize(
