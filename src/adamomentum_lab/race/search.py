@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -152,7 +152,8 @@ def trials(base: Settings, space: Space, count: int, search: Search = "grid") ->
     `grid`: points of the space as a Latin hypercube. Over the trials each setting runs
     evenly through its values, in an order of its own that is the same for every contender.
 
-    `random`: log-uniform between the ends of a setting's values, or a choice of them. Trial k of
+    `random`: log-uniform between the ends of a setting's values, or a choice of them, as points of
+    a quasi-random sequence, which cover the space more evenly than independent draws. Trial k of
     every contender has the same quantile of each setting, however many trials there are.
     """
     if count < 1:
@@ -213,24 +214,35 @@ def _nearest(point: Settings, choice: Space, taken: list[Settings]) -> Settings 
 
 
 def sample_random(first: Settings, choice: Space, count: int) -> list[Settings]:
-    """A first point and others drawn between the ends of the grid."""
+    """A first point and others spread between the ends of the grid.
+
+    They are successive points of one scrambled Halton sequence, the same for every contender. A
+    setting always has the same coordinate of it.
+    """
     found, used = [first], {_key(first, choice)}
     # How many points there are; a first one from outside the lists is one more.
     points = math.inf
     if not LOGARITHMIC & choice.keys():
         points = len({*itertools.product(*choice.values())} | used)
-    for k in range(1, count):
-        if len(found) >= points:
-            break
-        source = {name: random.Random(f"{name} {k}") for name in choice}
-        while True:  # until it is new
-            drawn = {n: _quantile(n, values, source[n].random()) for n, values in choice.items()}
-            point = {**first, **drawn}
-            if _key(point, choice) not in used:
-                break
-        found.append(point)
-        used.add(_key(point, choice))
+    columns = [*TUNABLE, *(name for name in choice if name not in TUNABLE)]
+    sequence = _halton(len(columns))
+    while len(found) < min(count, points):
+        place = dict(zip(columns, next(sequence), strict=True))
+        drawn = {name: _quantile(name, values, place[name]) for name, values in choice.items()}
+        point = {**first, **drawn}
+        if _key(point, choice) not in used:
+            found.append(point)
+            used.add(_key(point, choice))
     return found
+
+
+def _halton(dimensions: int) -> Iterator[list[float]]:
+    """Points of the unit cube that fill it evenly, however many are taken."""
+    from scipy.stats import qmc  # takes half a second to import
+
+    sequence = qmc.Halton(dimensions, rng=0)
+    while True:
+        yield sequence.random(1)[0].tolist()
 
 
 def _quantile(name: str, values: tuple[Value, ...], u: float) -> Value:
