@@ -7,4 +7,4 @@ class ShakespeareGPTShort(ShakespeareGPT):
     """A GPT on the characters of Shakespeare's plays: as shakespeare_gpt, with 1,000 updates."""
 
     epochs = {"smoke": 1, "mini": 2, "full": 2}
-    target = None  # the one of shakespeare_gpt is out of reach
+    target = 2.02  # 3-grams (see shakespeare_gpt) reach 2.018 on validation
