@@ -231,6 +231,15 @@ def test_a_dry_run_of_a_bracketing_search_shows_where_it_starts(tmp_path, monkey
     assert not list(tmp_path.iterdir())
 
 
+def test_the_command_of_a_race_leaves_out_defaults(no_workers, tmp_path):
+    file = write_problem(tmp_path, "bowl")
+    args = ["--optimizers", "sgdm,adam", "--trials", "2", "--seeds", "2"]
+    done = run_here("race", file, *args, "--runs", tmp_path / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    command = shlex.split(json.loads(done.stdout)["machine"]["command"])
+    assert command == ["adamomentum", "race", str(file), *args]
+
+
 def test_the_command_of_a_race_is_the_same_race(no_workers, tmp_path):
     """What its record says runs it again, with every option."""
     file = write_problem(tmp_path, "bowl")

@@ -6,6 +6,7 @@ import inspect
 import math
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from adamomentum_lab.contender import Contender
@@ -156,16 +157,18 @@ def command(race: Race, reference: Reference) -> str:
 
 
 def options(race: Race) -> list[str]:
-    """The options of `adamomentum race` that state a race."""
+    """The options of `adamomentum race` that state a race; defaults are left out."""
     given: dict[str, object] = {"optimizers": ",".join(map(race.written, race.optimizers))}
-    given |= {key: getattr(race, key) for key in ("trials", "seeds", "scale", "protocol")}
-    if race.trials:
-        given |= {"search": race.search, "certify": race.certify}
+    given |= {"trials": race.trials, "seeds": race.seeds}
+    usual = {"scale": "mini", "protocol": "fair", "search": Race.search, "certify": Race.certify}
+    tunes = race.trials > 0
+    stated = ("scale", "protocol", "search", "certify") if tunes else ("scale", "protocol")
+    given |= {key: getattr(race, key) for key in stated if getattr(race, key) != usual[key]}
     if race.tune:
         given["tune"] = ",".join(race.tune)
     if race.baseline is None:
         given["pairs"] = "all"
-    elif len(race.optimizers) > 1:
+    elif race.baseline != replace(race, baseline="").baseline:
         given["baseline"] = race.baseline
     if race.margin is not None:
         given["margin"] = f"{race.margin:g}"

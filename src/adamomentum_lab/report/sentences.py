@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import NormalDist
 
 from adamomentum_lab.race.bracket import SearchSpace
@@ -175,12 +176,18 @@ def of_sight_in_metric(result: Result) -> str:
     )
 
 
-def continuation(result: Result) -> str | None:
-    """The command that may decide what this race left open; None if nothing would help."""
+def continuation(result: Result, runs: Path | None = None) -> str | None:
+    """The command that may decide what this race left open; None if nothing would help.
+
+    `runs` is the folder of its results, if that is known: it holds the runs to go on from.
+    """
     option = further_option(result)
     if option is None or not result.command:
         return None
-    return shlex.join(_with_option(shlex.split(result.command), *option))
+    words = _with_option(shlex.split(result.command), *option)
+    if runs is not None and str(runs) != "runs":
+        words += ["--runs", str(runs)]
+    return shlex.join(words)
 
 
 def further_option(result: Result) -> tuple[str, int] | None:

@@ -212,7 +212,7 @@ def show_race(result: Result, folder: Path) -> None:
     out.print(f"{words}\nAll runs: {folder}", markup=False)
     page = shlex.join(["adamomentum", "report", "--runs", str(folder.parents[1])])
     out.print(f"A page of them: {page}", markup=False)
-    if more := sentences.continuation(result):
+    if more := sentences.continuation(result, folder.parents[1]):
         out.print(f"To decide what is open: {more}", markup=False, soft_wrap=True)
     for caveat in result.record.caveats:
         out.print(f"Note: {caveat}.", markup=False)

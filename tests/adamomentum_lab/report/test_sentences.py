@@ -1,6 +1,7 @@
 """Headlines, what decides next, and what was searched, in sentences."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -131,6 +132,9 @@ def test_the_command_that_continues():
     race = listed(plain, adam=GOOD, adamomentum=far)
     assert race.verdicts[0].reasons[0].why == "seeds"
     assert continuation(race) == plain.replace("--seeds 5", "--seeds 20")
+    # It goes on from the runs of this race, wherever they are.
+    assert continuation(race, Path("my runs")) == f"{continuation(race)} --runs 'my runs'"
+    assert continuation(race, Path("runs")) == continuation(race)
     # Nothing would help where no command is known.
     assert continuation(listed("", adam=POOR, adamomentum=GOOD)) is None
 
