@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +12,7 @@ from adamomentum_lab.race.bracket import Point, line_of, move
 from adamomentum_lab.race.referee import Conduct, Contender, Pair, standing_of
 from adamomentum_lab.stats.collapses import far_off, has_two_valleys
 from adamomentum_lab.stats.comparisons import FLIPS, sign_flips
-from adamomentum_lab.stats.distributions import t_quantile
+from adamomentum_lab.stats.distributions import two_sided_p
 from adamomentum_lab.stats.potential import mean
 from adamomentum_lab.stats.verdicts import LOOKS, Interval, Kind, Standing, interval, kind_of
 
@@ -256,14 +257,19 @@ def seeds_needed(
         return None
     variance = sum((value - mean(differences)) ** 2 for value in differences) / (n - 1)
     spread = max(math.sqrt(variance), resolution / math.sqrt(6))
+
+    def p_of(count: int) -> float:
+        return two_sided_p(gap * math.sqrt(count) / spread, count - 1) if spread else 0.0
+
     before = 0.0
     for most, allowed in LOOKS:
         level = (allowed - before) / len(conduct.pairs)
         before = allowed
         if conduct.trials and conduct.certify:
             level /= 2  # the other half is for bounds on what was not run
-        for count in range(n + 1, (most or MOST_SEEDS) + 1):
-            if t_quantile(count - 1, level / 2) * spread / math.sqrt(count) < gap:
-                return count
+        counts = range(n + 1, (most or MOST_SEEDS) + 1)
+        first = bisect_right(counts, -level, key=lambda count: -p_of(count))  # p falls
+        if first < len(counts):
+            return counts[first]
         n = max(n, most or n)
     return None
