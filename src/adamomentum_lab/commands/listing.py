@@ -17,7 +17,7 @@ def list_(as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     from adamomentum_lab import catalog, contenders
-    from adamomentum_lab.report.terminal import settings_in_words
+    from adamomentum_lab.report.settings import settings_in_words
     from adamomentum_lab.rules import SCALES, at_scale, protocols
 
     entrants = contenders.available()

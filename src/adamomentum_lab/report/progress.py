@@ -10,7 +10,7 @@ from rich import progress
 from rich.console import Console
 
 from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsAdded, RunsDropped
-from adamomentum_lab.report.terminal import settings_in_words
+from adamomentum_lab.report.settings import settings_in_words
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.events import Event, Stage

@@ -14,9 +14,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from adamomentum_lab import contenders
 from adamomentum_lab.race.studies import judge_studies
 from adamomentum_lab.report import sentences
+from adamomentum_lab.report.settings import settings_in_words
 from adamomentum_lab.report.verdicts import (
     COVERS,
     COVERS_TUNING,
@@ -24,8 +24,6 @@ from adamomentum_lab.report.verdicts import (
     looks_sentence,
     sentence,
 )
-from adamomentum_lab.space import Settings
-from adamomentum_lab.words import number, setting_order
 
 if TYPE_CHECKING:
     from adamomentum_lab.contender import Entry
@@ -34,34 +32,6 @@ if TYPE_CHECKING:
     from adamomentum_lab.race.plan import Plan
     from adamomentum_lab.race.result import Result
     from adamomentum_lab.stats.estimates import Estimate
-
-
-def settings_in_words(
-    settings: Settings,
-    optimizer: str,
-    only_changed: bool = True,
-    entries: Mapping[str, Entry] | None = None,
-) -> str:
-    """The lr, and what differs from the optimizer's defaults; a race has `entries`."""
-    entry = (entries or {}).get(optimizer)
-    known = optimizer in contenders.names()
-    defaults = entry.defaults if entry else contenders.get(optimizer).settings if known else {}
-    given = entry.options if entry else {}
-    if not settings.get("weight_decay"):  # then its form makes no difference
-        settings = {k: value for k, value in settings.items() if k != "decoupled_weight_decay"}
-    shown = ", ".join(
-        f"{name.replace('_', ' ')} {number(settings[name])}"
-        for name in sorted(settings, key=setting_order)
-        if name == "lr"
-        or not only_changed
-        or name in given
-        or _differs(settings[name], defaults.get(name))
-    )
-    return shown or "defaults"
-
-
-def _differs(value: Any, default: Any) -> bool:
-    return list(value) != list(default) if isinstance(value, (list, tuple)) else value != default
 
 
 def _plus_minus(estimate: Estimate | None, sign: bool = False) -> str:

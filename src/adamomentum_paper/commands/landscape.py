@@ -110,7 +110,7 @@ def _show_runs(found: list[Found], as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from adamomentum_lab.report.terminal import settings_in_words
+    from adamomentum_lab.report.settings import settings_in_words
 
     if as_json:
         listed = [

@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.report.terminal import settings_in_words
+from adamomentum_lab.report.settings import settings_in_words
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.training.feed import seed_for
 from adamomentum_lab.workload import Workload

@@ -5,7 +5,8 @@ import io
 from rich.console import Console
 
 from adamomentum_lab import contenders
-from adamomentum_lab.report.terminal import ranking_table, settings_in_words, statements
+from adamomentum_lab.report.settings import settings_in_words
+from adamomentum_lab.report.terminal import ranking_table, statements
 from adamomentum_lab.words import number
 from tests.tools.made import race_of
 
