@@ -18,8 +18,8 @@ from adamomentum_lab.race.result import Result
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims import rules
-from adamomentum_paper.claims.page import Record, Records
 from adamomentum_paper.claims.races import bearing
+from adamomentum_paper.claims.records import Record, Records
 from adamomentum_paper.claims.statements import CIFAR, GANS, PTB
 from adamomentum_paper.claims.wording import estimate
 from tools import keep

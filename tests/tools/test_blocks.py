@@ -6,9 +6,9 @@ import pytest
 from tools import blocks
 
 from adamomentum_lab.errors import LabError
-from adamomentum_paper.claims import page as claims
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.races import bearing
+from adamomentum_paper.claims.records import Records
 from tests.tools.made import (
     HIGHER,
     LOWER,
@@ -202,7 +202,7 @@ def test_what_readme_and_guide_show_is_what_the_records_make():
 
 
 def test_what_readme_says_of_the_records_in_its_own_words():
-    races = claims.Records.of().races
+    races = Records.of().races
     tuned = [race for name in blocks.PROBLEMS if (race := bearing(races, name))]
     # "our tuned races do not decide between AdaMomentum and Adam or AdamW"
     kinds = [

@@ -5,14 +5,12 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.words import count_noun, join_words
-from adamomentum_paper.claims import rules
+from adamomentum_paper.claims import records, rules
 from adamomentum_paper.claims.races import LONG, bearing
-
-Record = dict[str, Any]
+from adamomentum_paper.claims.records import Record
 
 
 def findings(
@@ -123,7 +121,7 @@ def _theorems(theory: Mapping[str, Record]) -> str:
         "hold."
     )
     if "escape" in theory:
-        escape = rules.theory(theory["escape"], "AdaMomentum stays longer")
+        escape = records.theory(theory["escape"], "AdaMomentum stays longer")
         if escape.verdict == "contradicted":
             first = escape.found.partition(": ")[2].partition(". ")[0].partition(";")[0]
             text += (

@@ -6,50 +6,33 @@ python -m adamomentum_paper.claims.page
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from adamomentum_lab.race.result import Result
-from adamomentum_lab.report.page import load
 from adamomentum_lab.report.sentences import of_result
 from adamomentum_lab.report.verdicts import sentence
 from adamomentum_lab.words import join_words
 from adamomentum_paper.claims import rules
 from adamomentum_paper.claims.findings import findings
 from adamomentum_paper.claims.races import LONG, REPORT, SCALES, bearing, beyond, how, link, source
+from adamomentum_paper.claims.records import (
+    RECORDS,
+    Record,
+    Records,
+    flatter_than,
+    memory,
+    state_bytes,
+    theory,
+)
 from adamomentum_paper.claims.rules import Judged, Verdict
 from adamomentum_paper.claims.statements import BEYOND, CLAIMS, PTB, THEOREMS, Claim, Theorem
 from adamomentum_paper.claims.wording import estimate
 
-RECORDS, PAGE = Path("results"), Path("docs/results.md")  # relative to the repository
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Records:
-    """All records: races as a list, the others by name."""
-
-    races: Sequence[Result] = ()
-    theory: Mapping[str, Record] = field(default_factory=dict)
-    landscapes: Mapping[str, Record] = field(default_factory=dict)
-    speed: Mapping[str, Record] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, folder: Path = RECORDS) -> Records:
-        """Read the records of a folder."""
-
-        def named(kind: str) -> dict[str, Record]:
-            files = sorted(folder.glob(f"{kind}/*.json"))
-            return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
-
-        races = load(folder) if list(folder.glob("races/*/race.json")) else []
-        return cls(races, named("theory"), named("landscape"), named("speed"))
+PAGE = Path("docs/results.md")  # relative to the repository
 
 
 @dataclass(frozen=True)
@@ -146,32 +129,10 @@ def theory_lines(records: Mapping[str, Record]) -> list[Line]:
     for one in THEOREMS:
         judged, where = Judged("not tested", "No record."), ""
         if record := records.get(one.record):
-            judged = rules.theory(record, one.statement)
+            judged = theory(record, one.statement)
             where = f"[`{one.record}`, simulated, size `{record['size']}`](guide/theory.md)"
         lines.append(Line(_said(one), judged, where))
     return lines
-
-
-def state_bytes() -> dict[str, float]:
-    """Return the bytes of state per float32 parameter after one step, without step numbers."""
-    import torch
-
-    from adamomentum import AdaMomentum
-
-    makers: dict[str, Callable[[list[Any]], torch.optim.Optimizer]] = {
-        "sgdm": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9),
-        "adam": torch.optim.Adam,
-        rules.OURS: AdaMomentum,
-    }
-    found = {}
-    for name, make in makers.items():
-        parameter = torch.nn.Parameter(torch.ones(1000))
-        parameter.grad = torch.ones(1000)
-        optimizer = make([parameter])
-        optimizer.step()
-        state = [s for s in optimizer.state[parameter].values() if torch.is_tensor(s) and s.dim()]
-        found[name] = sum(s.nbytes for s in state) / 1000
-    return found
 
 
 FLAT = "cifar10_resnet34"
@@ -188,22 +149,22 @@ def flat_line(landscapes: Mapping[str, Record]) -> Line:
         return Line(said, Judged("not tested", words), "[how](guide/landscape.md)")
     spec = record["spec"]
     how = f"`{spec['scale']}`, `{spec['protocol']}`, {spec['examples']} examples of training"
-    return Line(said, rules.flatter_than(record, "adam"), f"[{how}](guide/landscape.md)")
+    return Line(said, flatter_than(record, "adam"), f"[{how}](guide/landscape.md)")
 
 
 def page(records: Records) -> str:
     """Return the whole page in Markdown."""
     races = records.races
     trained = [line for claim in CLAIMS for line in lines_of(claim, races)]
-    memory = Line(
+    bytes_kept = Line(
         "“no additional memory cost” (section 1)",
-        rules.memory(state_bytes()),
+        memory(state_bytes()),
         "[counted after one step](guide/performance.md)",
     )
     flat = flat_line(records.landscapes)
     simulated = theory_lines(records.theory)
     found = findings(races, records.theory, records.speed, state_bytes())
-    counts = Counter(line.judged.verdict for line in (*trained, memory, flat, *simulated))
+    counts = Counter(line.judged.verdict for line in (*trained, bytes_kept, flat, *simulated))
     parts = [
         _INTRO.format(
             findings="\n".join(f"{i}. {line}" for i, line in enumerate(found, 1)),
@@ -214,7 +175,7 @@ def page(records: Records) -> str:
         _RULES,
     ]
     sections = {
-        "Training": _table([*trained, memory]),
+        "Training": _table([*trained, bytes_kept]),
         "Theory and toy experiments": "Each claim is judged by the closest statement that was "
         "tested ([details](guide/theory.md)).\n\n" + _table([*simulated, flat]),
         "How the protocol changes the ranking": _protocols(races),

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from adamomentum_lab.race import verdict as race_verdict
 from adamomentum_lab.race.judge import epochs_to_target
@@ -17,13 +17,11 @@ from adamomentum_lab.report.verdicts import difference, sentence
 from adamomentum_lab.selection import reported_epoch
 from adamomentum_lab.stats.comparisons import LEVEL, Comparison, compare, holm
 from adamomentum_lab.stats.distributions import two_sided_p
-from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.words import count_noun, join_words
 from adamomentum_paper.claims.wording import (
     because,
     beside,
     estimate,
-    gap,
     lead,
     reason,
     undetected,
@@ -244,29 +242,6 @@ def effect(race: Result, before: str, after: str) -> Judged:
     return Judged("not tested", f"{before} was not raced together with {after}.")
 
 
-def theory(record: dict[str, Any], statement: str) -> Judged:
-    """Return the verdict of a record on the statement that begins with `statement`."""
-    verdicts: dict[str, Verdict] = {
-        "holds": "supported",
-        "holds only when": "partly supported",
-        "does not hold": "contradicted",
-    }
-    for one in record["findings"]:
-        if one["statement"].startswith(statement):
-            word = one["word"].capitalize()
-            return Judged(verdicts[one["word"]], f"{word}: {one['found']}")
-    return Judged("not tested", "The record does not have this statement.")
-
-
-def memory(state: dict[str, float]) -> Judged:
-    """Judge whether AdaMomentum's state is at most as large as Adam's."""
-    words = ", ".join(f"{name} {size:g}" for name, size in state.items())
-    return Judged(
-        "supported" if state[OURS] <= state["adam"] else "contradicted",
-        f"Bytes of state per float32 parameter: {words}.",
-    )
-
-
 def together(judged: dict[str, Judged]) -> Judged:
     """Combine the verdicts on several workloads. "supported" needs support on all of them."""
     missing = [name for name, one in judged.items() if one.verdict == "not tested"]
@@ -320,38 +295,6 @@ def lr_effect(race: Result) -> tuple[str, list[str]] | None:
     metric = f"test {race.workload.metric}"
     told = (found[0], found[2]) if tuned else found
     return answer, [sentence(one, metric) for one in told]
-
-
-def flatter_than(record: dict[str, Any], name: str) -> Judged:
-    """Judge whether AdaMomentum's solutions are flatter by every measure of a landscape.
-
-    Each measure is judged by its own 95 % interval over the seeds.
-    """
-    found = {
-        one["measure"]: one
-        for one in record["comparisons"]
-        if (one["first"], one["other"]) == (OURS, name)  # one group of each
-    }
-    if not found:
-        return Judged("not tested", f"{OURS} and {name} were not compared.")
-    loss = found.pop("loss")
-    words = [
-        f"{record['measures'][measure]} {gap(Estimate(**one['difference']))} ({one['verdict']})"
-        for measure, one in found.items()
-    ]
-    seeds = loss["difference"]["n"]
-    text = (
-        f"{OURS} minus {name}, {count_noun(seeds, 'seed')}: {'; '.join(words)}. Loss at the "
-        f"solutions: {gap(Estimate(**loss['difference']))} ({loss['verdict']})."
-    )
-    verdicts = {one["verdict"] for one in found.values()}
-    if "sharper" in verdicts:
-        return Judged("undecided" if "flatter" in verdicts else "contradicted", text)
-    if "flatter" in verdicts and loss["verdict"] == "lower":
-        return Judged("undecided", f"{text} The lower loss alone may explain it.")
-    if verdicts == {"flatter"}:
-        return Judged("supported", text)
-    return Judged("partly supported" if "flatter" in verdicts else "undecided", text)
 
 
 def _beside(

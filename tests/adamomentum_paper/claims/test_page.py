@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from adamomentum_paper.claims import page as claims
-from adamomentum_paper.claims import rules
 from adamomentum_paper.claims import statements as paper
+from adamomentum_paper.claims.records import Records, state_bytes, theory
 from adamomentum_paper.published import PAPER
 from tests.tools.made import HIGHER, LOWER, NEAR, OURS, ROOT, judged, race_of
 
@@ -46,7 +46,7 @@ def cells(page):
 
 
 def test_without_records_nothing_is_tested():
-    page = claims.page(claims.Records())
+    page = claims.page(Records())
     assert "They include no race yet." in page
     assert page.startswith("# Results\n\n## Findings\n\n1. **Memory and speed.** AdaMomentum")
     verdicts = {row[1].strip() for row in cells(page) if len(row) == 3}
@@ -72,7 +72,7 @@ def test_a_page_of_made_up_records():
     }
     judged(races[0], adamomentum={"edge": "largest"}, sgdm={"edge": "largest"})
     theory = {"curvature": {"size": "default", "findings": [finding]}}
-    page = claims.page(claims.Records(races, theory))
+    page = claims.page(Records(races, theory))
     assert {len(row) for row in cells(page)} == {2, 3}
     text = " ".join(page.split())
     assert "same claim: `cifar10_resnet34` | **supported**" in text
@@ -101,8 +101,8 @@ def test_the_committed_page_is_what_the_records_make(tmp_path):
 
 
 def test_the_findings_follow_from_the_committed_records():
-    records = claims.Records.of()
-    lines = claims.findings(records.races, records.theory, records.speed, claims.state_bytes())
+    records = Records.of()
+    lines = claims.findings(records.races, records.theory, records.speed, state_bytes())
     assert len(lines) == 10
     fair = {race.race.workload: race for race in records.races if race.race.protocol == "fair"}
     assert f"come from {len(fair)} tuned races at `mini` scale" in lines[0]
@@ -126,9 +126,9 @@ def test_the_findings_follow_from_the_committed_records():
 
 
 def test_the_committed_records_have_what_is_asked_of_them():
-    theory = claims.Records.of().theory
+    records = Records.of().theory
     for one in paper.THEOREMS:
-        assert rules.theory(theory[one.record], one.statement).verdict != "not tested", one
+        assert theory(records[one.record], one.statement).verdict != "not tested", one
 
 
 def test_committed_records_tell_of_no_machine():

@@ -8,7 +8,7 @@ from scipy import stats
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.stats.comparisons import compare
 from adamomentum_paper.claims import page as claims
-from adamomentum_paper.claims import rules
+from adamomentum_paper.claims import records, rules
 from tests.tools.made import HIGHER, LOWER, NEAR, OURS, race_of, trial
 
 UNTUNED = {"trials": 0}
@@ -260,10 +260,10 @@ def test_what_a_change_buys(before, verdict):
 )
 def test_statements_of_the_theory(word, verdict):
     found = {"statement": "The moon is far.", "word": word, "found": "By 1.3 s." + " So far." * 99}
-    judged = rules.theory({"findings": [found]}, "The moon")
+    judged = records.theory({"findings": [found]}, "The moon")
     assert judged.verdict == verdict
     assert judged.found == f"{word.capitalize()}: {found['found']}"  # whole
-    assert rules.theory({"findings": [found]}, "The sun").verdict == "not tested"
+    assert records.theory({"findings": [found]}, "The sun").verdict == "not tested"
 
 
 @pytest.mark.parametrize(
@@ -292,26 +292,26 @@ def test_flatness(verdicts, verdict):
             one("rise", "sharper", "sgdm"),
         ],
     }
-    judged = rules.flatter_than(record, "adam")
+    judged = records.flatter_than(record, "adam")
     assert judged.verdict == verdict
     assert "3 seeds: rise -0.50 (-0.70 to -0.30)" in judged.found
     assert "Loss at the solutions: -0.50 (-0.70 to -0.30) (no difference" in judged.found
-    assert rules.flatter_than(record, "yogi").verdict == "not tested"
+    assert records.flatter_than(record, "yogi").verdict == "not tested"
     line = claims.flat_line({"cifar10_resnet34-mini-fair": record})
     assert line.judged.verdict == verdict
     assert claims.flat_line({"digits_cnn-mini-fair": record}).judged.verdict == "not tested"
     record["comparisons"][0]["verdict"] = "lower"
-    judged = rules.flatter_than(record, "adam")  # whoever was trained further is flatter
+    judged = records.flatter_than(record, "adam")  # whoever was trained further is flatter
     assert judged.verdict == ("undecided" if "flatter" in verdicts else verdict)
     for one_of_two in record["comparisons"]:
         one_of_two["other"] += " (lr 0.01, 32-true)"
-    assert rules.flatter_than(record, "adam").verdict == "not tested"
+    assert records.flatter_than(record, "adam").verdict == "not tested"
 
 
 def test_memory():
-    assert rules.memory({"adam": 8, "adamomentum": 8}).verdict == "supported"
-    assert rules.memory({"adam": 8, "adamomentum": 12}).verdict == "contradicted"
-    assert claims.state_bytes() == {"sgdm": 4, "adam": 8, "adamomentum": 8}
+    assert records.memory({"adam": 8, "adamomentum": 8}).verdict == "supported"
+    assert records.memory({"adam": 8, "adamomentum": 12}).verdict == "contradicted"
+    assert records.state_bytes() == {"sgdm": 4, "adam": 8, "adamomentum": 8}
 
 
 @pytest.mark.parametrize(
