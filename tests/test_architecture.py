@@ -47,8 +47,10 @@ def test_the_loop_names_no_workload(name):
 
 
 def test_text_is_read_and_written_as_utf_8():
-    for file in [*SRC.rglob("*.py"), *(SRC.parent / "results").glob("*.py")]:
-        for call in re.findall(r"\b(?:read|write)_text\(.*", file.read_text(encoding="utf-8")):
+    for file in [*SRC.rglob("*.py"), *(SRC.parent / "tools").glob("*.py")]:
+        # A Distribution's file, such as RECORD, is always read as UTF-8.
+        text = re.sub(r"\.read_text\('[A-Z]+'\)", "", file.read_text(encoding="utf-8"))
+        for call in re.findall(r"\b(?:read|write)_text\(.*", text):
             assert 'encoding="utf-8"' in call, f"{file}: {call}"
 
 
