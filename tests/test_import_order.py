@@ -14,6 +14,7 @@ adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomen
 adamomentum_lab.source
 adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
+adamomentum_lab.workload_checks
 adamomentum_lab.identity adamomentum_lab.inputs adamomentum_lab.catalog
 adamomentum_lab.contender
 adamomentum_lab.contenders

@@ -44,7 +44,8 @@ class Reference:
 
     def load(self) -> type[Workload]:
         """Import and check the class. Errors in a user's file are raised unchanged."""
-        from adamomentum_lab.workload import Workload, check
+        from adamomentum_lab.workload import Workload
+        from adamomentum_lab.workload_checks import check
 
         name = self.module or f"{PREFIX}{self.name}"
         module = sys.modules.get(name)

@@ -31,7 +31,7 @@ FAMILY = ("adamomentum", "adamomentum_lab", "adamomentum_paper")
 NUMBERED = {
     "adversarial", "catalog", "contender", "contract", "engine", "errors", "files", "identity",
     "inputs", "modules", "plugins", "rules", "schedules", "selection", "source", "space",
-    "training", "words", "workload",
+    "training", "words", "workload", "workload_checks",
 }  # fmt: skip
 """The modules of the lab that `NUMBERS` stands for. Others, those of problems, data and contenders,
 count by themselves."""

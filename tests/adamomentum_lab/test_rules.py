@@ -11,7 +11,8 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.problems.digits_mlp import DigitsMLP
 from adamomentum_lab.race.facts import workload_facts
 from adamomentum_lab.rules import Rules
-from adamomentum_lab.workload import Data, check
+from adamomentum_lab.workload import Data
+from adamomentum_lab.workload_checks import check
 
 LAST = Rules(select="last", tune=False, flaws=("Nobody explains this.",))
 MINE = {"fair": LAST}

@@ -16,7 +16,7 @@ from adamomentum_lab.cli import app
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, at_scale
 from adamomentum_lab.training.feed import feed
-from adamomentum_lab.workload import check_splits
+from adamomentum_lab.workload_checks import check_splits
 from tests.adamomentum_lab.loops import continues, loop_of
 from tests.adamomentum_lab.problems import HEAD
 from tests.test_docs import BLOCK, ROOT

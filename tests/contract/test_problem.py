@@ -9,7 +9,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, at_scale
 from adamomentum_lab.source import Source, count_examples
 from adamomentum_lab.training.feed import feed
-from adamomentum_lab.workload import check_splits
+from adamomentum_lab.workload_checks import check_splits
 
 NAMES = workload_names()
 FAST = {name for name in NAMES if find_workload(name).module.startswith("adamomentum_lab.")}

@@ -80,7 +80,7 @@ def train(
     from adamomentum_lab.race.plan import base_settings
     from adamomentum_lab.report.progress import Display
     from adamomentum_lab.selection import select_epoch
-    from adamomentum_lab.training.loop import shown_file
+    from adamomentum_lab.training.outcome import shown_file
 
     cls = commands.load_workload(reference)
     contender = contender.with_schedule(cls.schedule_settings)

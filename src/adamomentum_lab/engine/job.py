@@ -29,7 +29,7 @@ from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.groups import groups_of
-from adamomentum_lab.training.loop import Outcome
+from adamomentum_lab.training.outcome import Outcome
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.training.supervised import Supervised
 

@@ -30,7 +30,6 @@ from adamomentum_lab.space import (
 )
 
 if TYPE_CHECKING:
-    from adamomentum_lab.engine.store import Run, Store
     from adamomentum_lab.workload import Workload
 
 STUDY_SEEDS = 1000
@@ -392,20 +391,3 @@ def _try_settings(contender: Contender, settings: Settings, cls: type[Workload])
     except (TypeError, ValueError) as error:
         where = f"spaces or settings of {cls.__name__}"
         raise LabError(f"{contender.name} refuses what {where} give it: {error}") from error
-
-
-def find_stored_runs(plan: Plan, store: Store) -> list[Run]:
-    """Of the runs that are known before the race, those that are in the store."""
-    return list(store.get_all(known_specs(plan)).values())
-
-
-def known_specs(plan: Plan) -> list[Spec]:
-    """The runs that are known before the race: the trials, of a bracketing search the first, or
-    the final runs where nothing is tuned."""
-    race, starts = plan.race, plan.starts.items()
-    if plan.brackets:
-        return [race.spec(*start, race.tuning_seed) for start in starts]
-    trials = [(name, settings) for name, tried in plan.trials.items() for settings in tried]
-    if trials:
-        return [race.spec(*trial, race.tuning_seed) for trial in trials]
-    return [race.spec(*start, seed) for start in starts for seed in race.final_seeds]

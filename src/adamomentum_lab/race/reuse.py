@@ -5,8 +5,9 @@ from __future__ import annotations
 from adamomentum_lab.catalog import Reference
 from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.reuse import Reuse, tell_changes
+from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
-from adamomentum_lab.race.plan import Plan, known_specs
+from adamomentum_lab.race.plan import Plan
 
 
 def show_stored_runs(
@@ -38,3 +39,15 @@ def show_stored_runs(
     raced = {name: race.entries.get(name) for name in race.optimizers}
     changes = tell_changes(store, reference, race.scale, race.protocol, raced)
     return found, [*([] if fresh else changes), *explained]
+
+
+def known_specs(plan: Plan) -> list[Spec]:
+    """The runs that are known before the race: the trials, of a bracketing search the first, or
+    the final runs where nothing is tuned."""
+    race, starts = plan.race, plan.starts.items()
+    if plan.brackets:
+        return [race.spec(*start, race.tuning_seed) for start in starts]
+    trials = [(name, settings) for name, tried in plan.trials.items() for settings in tried]
+    if trials:
+        return [race.spec(*trial, race.tuning_seed) for trial in trials]
+    return [race.spec(*start, seed) for start in starts for seed in race.final_seeds]

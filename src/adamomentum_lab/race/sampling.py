@@ -49,7 +49,7 @@ def _mean_by_example(folders: Sequence[Path]) -> Any:
     """The score of each example, the mean of the runs; None where a run has none."""
     import torch
 
-    from adamomentum_lab.training.loop import examples_file
+    from adamomentum_lab.training.outcome import examples_file
 
     runs = []
     for folder in folders:

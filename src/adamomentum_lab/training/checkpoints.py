@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from adamomentum_lab.files import translate_errors, writing
 
@@ -48,7 +49,7 @@ class Checkpoints:
         for file in (self.last, self.previous):
             file.unlink(missing_ok=True)
 
-    def load(self, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> Any:
+    def load(self, fits: Callable[[Mapping[str, Any]], bool] = lambda _: True) -> Any:
         """Return the newest undamaged checkpoint that fits, or None. Loading it cannot run code."""
         for file in (self.last, self.previous):
             try:
@@ -68,3 +69,32 @@ class Checkpoints:
                     return state
             warnings.warn(f"{file} {fault}; an older checkpoint is used", stacklevel=2)
         return None
+
+
+def has_parts(state: Mapping[str, Any]) -> bool:
+    """Return whether a checkpoint has the parts of the loop, each of the right type."""
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "epoch": int, "update": int, "clock": (int, float), "loss": Tensor,
+        "status": str, "epochs": list, "seconds": list, "updates": int,
+    }  # fmt: skip
+    return all(isinstance(state.get(key), kind) for key, kind in kinds.items())
+
+
+_VARYING = ("state", "past", "start", "average")
+"""Parts of a checkpoint that an older one of the same run may not have."""
+
+
+def is_like(found: Any, own: Any) -> bool:
+    """Return whether a part of a checkpoint has the names, lengths and shapes of our own."""
+    if isinstance(own, Mapping):
+        names = [name for name in own if name not in _VARYING]
+        return isinstance(found, Mapping) and all(
+            name in found and is_like(found[name], own[name]) for name in names
+        )
+    if isinstance(own, (list, tuple)):
+        return (
+            isinstance(found, (list, tuple))
+            and len(found) == len(own)
+            and all(map(is_like, found, own))
+        )
+    return not isinstance(own, Tensor) or (isinstance(found, Tensor) and found.shape == own.shape)

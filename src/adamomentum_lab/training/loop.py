@@ -8,9 +8,9 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,37 +23,18 @@ from adamomentum_lab.files import write
 from adamomentum_lab.rules import at_scale
 from adamomentum_lab.schedules import Moment, Schedule
 from adamomentum_lab.selection import EpochRecord, select_epoch
-from adamomentum_lab.training.checkpoints import Checkpoints
+from adamomentum_lab.training.checkpoints import Checkpoints, has_parts, is_like
 from adamomentum_lab.training.feed import feed, seed_for, set_seed
+from adamomentum_lab.training.outcome import (
+    RESOLUTION,
+    Outcome,
+    examples_file,
+    score_of_an_example,
+    shown_file,
+)
 from adamomentum_lab.training.single_cpu import SingleCpu
-from adamomentum_lab.workload import Workload, check_splits
-
-RESOLUTION = 1e-6
-"""Smaller differences mean nothing, in parts of the score before training."""
-
-
-@dataclass
-class Outcome:
-    """How a run ended, and what was measured."""
-
-    status: Literal["done", "diverged", "stopped"]
-    epochs: list[EpochRecord] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    """Training time of each epoch."""
-    updates: int = 0
-    resolution: float = 0.0
-    """The smallest difference of test scores that means anything: that of one example where the
-    metric counts examples, else a millionth of the score before training."""
-
-
-def examples_file(folder: Path) -> Path:
-    """The metric on each test example at the epoch that is reported, in the folder of a run."""
-    return folder / "examples.pt"
-
-
-def shown_file(folder: Path, epoch: int) -> Path:
-    """Return the file for what Workload.show returned after an epoch."""
-    return folder / f"shown-{epoch}.txt"
+from adamomentum_lab.workload import Workload
+from adamomentum_lab.workload_checks import check_splits
 
 
 class Loop(ABC):
@@ -325,7 +306,7 @@ class Loop(ABC):
         examples = self.workload.by_example
         if is_best:
             self._examples = examples
-        if examples is not None and (unit := _counted(examples)):
+        if examples is not None and (unit := score_of_an_example(examples)):
             self.outcome.resolution = unit / len(examples)
         elif not self.outcome.resolution and math.isfinite(score := scores[self.workload.metric]):
             self.outcome.resolution = RESOLUTION * abs(score)
@@ -379,14 +360,8 @@ class Loop(ABC):
         self.fabric.barrier()
         self._saved_at = time.monotonic()
 
-    def _fits(self, state: dict[str, Any]) -> bool:
-        """Return whether a checkpoint is of a run like this one."""
-        kinds: dict[str, type | tuple[type, ...]] = {
-            "epoch": int, "update": int, "clock": (int, float), "loss": Tensor,
-            "status": str, "epochs": list, "seconds": list, "updates": int,
-        }  # fmt: skip
-        plain = all(isinstance(state.get(key), kind) for key, kind in kinds.items())
-        return plain and (self.sharded or _is_like(state, self._states()))
+    def _fits(self, state: Mapping[str, Any]) -> bool:
+        return has_parts(state) and (self.sharded or is_like(state, self._states()))
 
     def _restore(self) -> None:
         state = self.checkpoints.load(self._fits) if self.checkpoints is not None else None
@@ -410,30 +385,3 @@ class Loop(ABC):
         self._examples = state.get("examples")
         kept = {field.name: state[field.name] for field in fields(Outcome) if field.name in state}
         self.outcome = Outcome(**kept)
-
-
-def _counted(examples: Tensor) -> float:
-    """What one example adds where some are right and some wrong: 1, or 100 in per cent; otherwise
-    0, also where all are alike: a loss may be 0 everywhere."""
-    values = set(examples.tolist())
-    return next((unit for unit in (1.0, 100.0) if values == {0.0, unit}), 0.0)
-
-
-_VARYING = ("state", "past", "start", "average")
-"""Parts of a checkpoint that an older one of the same run may not have."""
-
-
-def _is_like(found: Any, own: Any) -> bool:
-    """Return whether a part of a checkpoint has the names, lengths and shapes of our own."""
-    if isinstance(own, Mapping):
-        names = [name for name in own if name not in _VARYING]
-        return isinstance(found, Mapping) and all(
-            name in found and _is_like(found[name], own[name]) for name in names
-        )
-    if isinstance(own, (list, tuple)):
-        return (
-            isinstance(found, (list, tuple))
-            and len(found) == len(own)
-            and all(map(_is_like, found, own))
-        )
-    return not isinstance(own, Tensor) or (isinstance(found, Tensor) and found.shape == own.shape)

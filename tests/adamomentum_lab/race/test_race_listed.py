@@ -13,8 +13,9 @@ from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.files import dumps
-from adamomentum_lab.race.plan import find_stored_runs, make_plan
+from adamomentum_lab.race.plan import make_plan
 from adamomentum_lab.race.race import run_race
+from adamomentum_lab.race.reuse import show_stored_runs
 from adamomentum_lab.report.data import as_json
 from adamomentum_lab.report.progress import Pace
 from adamomentum_lab.report.sentences import of_search
@@ -257,7 +258,9 @@ def test_more_trials_of_a_random_search_cost_only_the_new_ones(tmp_path):
     held(tmp_path / "runs", file, search="random", trials=2)
     origin = find_workload(str(file))
     race = race_of(origin, "adam", "adamomentum", search="random", trials=4)
-    found = find_stored_runs(make_plan(race, origin.load()), Store(tmp_path / "runs"))
+    plan = make_plan(race, origin.load())
+    found, changes = show_stored_runs(plan, origin, Store(tmp_path / "runs"))
+    assert not changes
     assert [(run.spec.optimizer, run.status) for run in found] == [
         ("adam", "done"), ("adam", "done"), ("adamomentum", "done"), ("adamomentum", "done")
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from adamomentum_lab.race.referee import Pair
 from adamomentum_lab.race.result import write
 from adamomentum_lab.race.sampling import measure_sampling
 from adamomentum_lab.report.sentences import of_pairs
-from adamomentum_lab.training.loop import examples_file
+from adamomentum_lab.training.outcome import examples_file
 from tests.adamomentum_lab.races import problem, race_of
 
 

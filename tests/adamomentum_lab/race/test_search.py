@@ -18,7 +18,7 @@ from adamomentum_lab.race import search as lab
 from adamomentum_lab.race.plan import Race, make_plan
 from adamomentum_lab.race.search import Rung, choices, rungs, space_of
 from adamomentum_lab.space import DECADES_OF_LR, LOGARITHMIC, TUNABLE
-from adamomentum_lab.workload import check
+from adamomentum_lab.workload_checks import check
 from adamomentum_paper.grids import GRIDS, space
 
 KINDS = list(GRIDS)

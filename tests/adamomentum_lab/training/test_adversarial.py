@@ -22,7 +22,7 @@ from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.feed import feed, seed_for
-from adamomentum_lab.training.loop import shown_file
+from adamomentum_lab.training.outcome import shown_file
 from adamomentum_paper.workloads import _cifar10_gan
 from tests.adamomentum_lab.loops import kill_until_done
 from tests.adamomentum_paper.noise import noise_where_missing

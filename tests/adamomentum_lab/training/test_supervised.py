@@ -18,7 +18,7 @@ from adamomentum_lab.selection import select_epoch
 from adamomentum_lab.source import Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.feed import feed, seed_for
-from adamomentum_lab.training.loop import shown_file
+from adamomentum_lab.training.outcome import shown_file
 from adamomentum_lab.workload import Classification, Data
 from tests.adamomentum_lab.loops import continues, kill_until_done, loop_of, weights
 from tests.adamomentum_lab.problems import write_problem
