@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,14 @@ from pathlib import Path
 
 class LabError(Exception):
     """An error that the user can fix. Its message says what is wrong, and what would be right."""
+
+
+class MachineError(LabError):
+    """The fault of the machine, as a lack of memory: it says nothing about what was running."""
+
+
+class DiskError(MachineError):
+    """A full or broken disk. It ends a race, which goes on when it is started again."""
 
 
 class StoppedError(LabError):
@@ -32,7 +41,28 @@ def locate(error: BaseException, file: Path) -> LabError:
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(file)
     if line or lines:
         where = f"{file}:{line or lines[-1]}"
-    return LabError(printable(f"{where}: {type(error).__name__}: {error}"))
+    kind = fault_of(error)
+    return kind(printable(f"{where}: {type(error).__name__}: {error}"))
+
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_MEMORY = {errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "cannot allocate memory")
+"""What torch says, whose exceptions of the processor are of no type of their own."""
+_DEVICE = ("CUDA error", "NCCL error", "MPS backend")
+
+
+def fault_of(error: BaseException) -> type[LabError]:
+    """Whose fault an exception is: the machine's, or that of the code that was running."""
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return DiskError
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _MEMORY):
+        return MachineError
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    lost = any(words in text for words in _DEVICE) and "assert" not in text
+    if lost or any(words in text.lower() for words in _OUT_OF_MEMORY):
+        return MachineError
+    return LabError
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from adamomentum_lab.errors import LabError, printable
+from adamomentum_lab.errors import LabError, fault_of, printable
 
 
 class BusyError(LabError):
@@ -93,7 +93,7 @@ def translate_errors(file: Path, what: str, more: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LabError(f"{what} {file} ({error.strerror or error}){more or '.'}") from error
+        raise fault_of(error)(f"{what} {file} ({error.strerror or error}){more or '.'}") from error
 
 
 @contextlib.contextmanager

@@ -56,6 +56,11 @@ def select_epoch(epochs: Sequence[EpochRecord], by: Measure) -> EpochRecord | No
     return best
 
 
+FAULTS = ("failed", "lost")
+"""The status of a run that failed by a fault of the problem, or was lost by one of the machine.
+Neither counts against an optimizer."""
+
+
 def reported_epoch(run: Trained, by: Measure, epochs: int | None = None) -> EpochRecord:
     """Return the selected epoch of a run, or an empty record if it failed or diverged.
 
@@ -66,7 +71,7 @@ def reported_epoch(run: Trained, by: Measure, epochs: int | None = None) -> Epoc
     """
     record = select_epoch(run.epochs[:epochs], by)
     enough = epochs and len(run.epochs) >= epochs  # divergence after these epochs does not matter
-    lost = run.status == "failed" or (run.status == "diverged" and not enough)
+    lost = run.status in FAULTS or (run.status == "diverged" and not enough)
     return {} if lost or record is None else record
 
 

@@ -444,3 +444,47 @@ def test_a_run_that_ends_with_an_error_is_stored_as_failed(tmp_path, error):
     assert done.returncode == 1
     [run] = Store(tmp_path).all()
     assert run.status == "failed"
+
+
+HUNGRY = """
+import pathlib
+import torch
+
+class Hungry(torch.optim.SGD):
+    def step(self, closure=None):
+        self.taken = getattr(self, "taken", 0) + 1
+        if self.taken == 4 and pathlib.Path({mark!r}).exists():
+            raise MemoryError("no room")
+        return super().step(closure)
+"""
+
+
+@pytest.mark.parametrize("trials", [0, 2])
+def test_a_race_with_a_lost_contender_is_incomplete(no_workers, tmp_path, trials):
+    """Nobody is compared with one whose tuning died, and the exit status says so."""
+    file, mine = write_problem(tmp_path), tmp_path / "mine.py"
+    mark = tmp_path / "no memory"
+    mine.write_text(HUNGRY.format(mark=str(mark)))
+    mark.write_text("")
+    words = ["--optimizers", f"adam,sgdm,{mine}:Hungry", "--trials", trials, "--seeds", 1]
+    words += ["--scale", "smoke", "--runs", tmp_path / "runs", "--json"]
+    done = run_here("race", file, *words)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("adamomentum: the race is incomplete: 1 run has no result (the first: ")
+    assert last.endswith("Run the same command again; it repeats only those.")
+    found = json.loads(done.stdout)
+    kinds = {verdict["a"]: verdict["kind"] for verdict in found["verdicts"]}
+    assert kinds["Hungry"] == "not comparable"
+    assert kinds["sgdm"] != "not comparable"
+    own = [run for run in found["runs"] if run["spec"]["optimizer"] == "Hungry"]
+    stage = "tuning" if trials else "final"
+    assert [(run["stage"], run["status"]) for run in own] == [(stage, "lost")]
+    # Once there is memory again, only what is missing is run.
+    mark.unlink()
+    before = {run.spec.id: run for run in Store(tmp_path / "runs").all()}
+    done = run_here("race", file, *words)
+    assert done.returncode == 0, done.stderr
+    after = {run.spec.id: run for run in Store(tmp_path / "runs").all()}
+    changed = {name for name, run in before.items() if after[name] != run}
+    assert changed == {own[0]["id"]}

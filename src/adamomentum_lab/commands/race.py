@@ -165,7 +165,7 @@ def race(
     from adamomentum_lab import catalog, rules
     from adamomentum_lab.engine.factory import make_engine
     from adamomentum_lab.engine.store import Store
-    from adamomentum_lab.errors import StoppedError
+    from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.files import dumps
     from adamomentum_lab.space import parse_space
 
@@ -235,7 +235,7 @@ def race(
     from adamomentum_lab.race.reuse import show_stored_runs
     from adamomentum_lab.race.studies import record_studies, studies_of
     from adamomentum_lab.report.progress import RaceDisplay
-    from adamomentum_lab.report.sentences import of_sight
+    from adamomentum_lab.report.sentences import of_faults, of_sight
     from adamomentum_lab.report.terminal import plan_lines, show_race, show_studies, trial_lines
 
     def before(plan: Plan, store: Store) -> list[str]:
@@ -293,6 +293,7 @@ def race(
         found = record_studies(found, store)
         for one in found:
             write_race(one, runs / "races" / one.race.id)
+    faults = [run for one in found for run in one.faults]
     if as_json:
         from adamomentum_lab.report import data
 
@@ -301,6 +302,8 @@ def race(
         show_studies(found, runs)
     else:
         show_race(found[0], runs / "races" / what.id)
+    if faults:
+        raise LabError(of_faults(faults))
 
 
 def _split(names: str) -> list[str]:

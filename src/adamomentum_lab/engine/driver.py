@@ -5,6 +5,7 @@ No other process writes the store.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -19,16 +20,17 @@ from adamomentum_lab.engine.job import Job, execute, mark_stopped
 from adamomentum_lab.engine.messages import Busy, Died, Failed, Message, Progress
 from adamomentum_lab.engine.reuse import Decision, Reuse
 from adamomentum_lab.engine.store import Run, Store
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import DiskError, LabError, MachineError
 from adamomentum_lab.files import BusyError
 from adamomentum_lab.schedules import Moment
 from adamomentum_lab.selection import EpochRecord
 
 ATTEMPTS = 2
-"""How often a run is tried if its worker dies. The first death may be a lack of memory; a second
-one on the same run is no accident."""
+"""How often a run is tried if its worker dies or its machine fails. The first time may be a lack of
+memory; a second time on the same run is no accident."""
 ALIKE = 4
 """The race ends if this many runs have ended and all of them failed with the same error."""
+RESUME = "Then run the same command again: it goes on from here."
 UPDATE_SECONDS = 0.5
 """Time between two messages about the updates of a run."""
 
@@ -152,12 +154,20 @@ class Driver(ABC):
                     raise LabError(f"the run {new.spec} was requested twice.")
                 waiting.append(new)
 
-        def fail(job: Job, error: str) -> None:
-            run = self.store.get(job.spec) or Run(job.spec, "failed")
-            run.status, run.error = "failed", error
-            self.store.finish(run)
-            self.say(f"{job.spec} failed: {error}")
+        def fail(job: Job, error: str, status: str = "failed") -> None:
+            run = self._note_fault(job, error, status)
+            self.say(f"{job.spec} {'failed' if status == 'failed' else 'was lost'}: {error}")
             finish(job, run)
+            count, errors = len(results), {run.error for run in results.values()}
+            if count >= ALIKE and errors == {error}:
+                raise LabError(f"{error} (The first {count} runs all failed this way.)")
+
+        def try_again(job: Job, how: str, status: str) -> None:
+            if attempts[job.spec.id] >= ATTEMPTS:
+                fail(job, f"{how}, {ATTEMPTS} times.", status)
+                return
+            self.say(f"{job.spec}: {how}; the run is tried again.")
+            waiting.appendleft(job)
 
         self._note_parts(waiting)
         known = self.store.get_all(job.spec for job in waiting)
@@ -193,21 +203,20 @@ class Driver(ABC):
                         run = mark_stopped(job, message.run)
                         self.store.finish(run)
                         finish(job, run)
+                    case Failed(DiskError() as error):
+                        with contextlib.suppress(LabError):  # the store may be on the same disk
+                            self._note_fault(job, str(error), "lost")
+                        raise DiskError(f"{error} {RESUME}")
+                    case Failed(MachineError() as error):
+                        try_again(job, str(error).rstrip("."), "lost")
                     case Failed():
-                        why = str(message.error)
-                        fail(job, why)
-                        count, errors = len(results), {run.error for run in results.values()}
-                        if count >= ALIKE and errors == {why}:
-                            raise LabError(f"{why} (The first {count} runs all failed this way.)")
+                        fail(job, str(message.error))
                     case Busy():  # try again later
                         attempts[job.spec.id] -= 1
                         waiting.append(job)
                         time.sleep(0.5)
-                    case Died(how) if attempts[job.spec.id] < ATTEMPTS:
-                        self.say(f"{job.spec}: {how}; the run is tried again.")
-                        waiting.appendleft(job)
-                    case Died(how):
-                        fail(job, f"{how}, {ATTEMPTS} times.")
+                    case Died(how, by_machine):
+                        try_again(job, how, "lost" if by_machine else "failed")
         return [results[job.spec.id] for job in jobs]
 
     def _next(
@@ -231,6 +240,13 @@ class Driver(ABC):
             self._tried.add(job.spec.id)
             return replace(job, anew=job.anew or anew)
         return None
+
+    def _note_fault(self, job: Job, error: str, status: str) -> Run:
+        """Store a run that ended without a result, with the epochs that it had."""
+        run = self.store.get(job.spec) or Run(job.spec, status)
+        run.status, run.error = status, error
+        self.store.finish(run)
+        return run
 
     def _explain(self, job: Job, decision: Decision) -> None:
         if self.explain:

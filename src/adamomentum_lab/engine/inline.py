@@ -53,7 +53,7 @@ class Inline(Driver):
             yield job, message
         self._job = None
         if not ended:
-            yield job, Died("its thread ended")
+            yield job, Died("its thread ended", by_machine=False)
 
     def close(self) -> None:
         """Do nothing: no job is running between two messages."""

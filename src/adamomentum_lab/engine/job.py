@@ -173,7 +173,7 @@ def _train(
         return loop.run(job.epochs), inputs
     except LabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise locate(error, reference.file) from error
 
 

@@ -83,7 +83,7 @@ class _Worker:
             raise EOFError
         return None
 
-    def end(self, patience: float = 1.0) -> str:
+    def end(self, patience: float = 1.0) -> Died:
         """Wait for its end, kill the rest of its process group, and return how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)  # it may end by itself, with its own exit status
@@ -95,7 +95,10 @@ class _Worker:
             lines = self._errors.read().decode(errors="replace").strip().splitlines()
         if lines and status > 0 and not self._begun:
             raise LabError(f"a worker cannot start: {lines[-1]}")
-        return f"its process ended with status {status}"
+        if status >= 0:
+            return Died(f"its process ended with status {status}", by_machine=False)
+        memory = "; memory may have run out" if status == -signal.SIGKILL else ""
+        return Died(f"its process was ended by {signal.Signals(-status).name}{memory}")
 
 
 class Local(Driver):
@@ -131,7 +134,7 @@ class Local(Driver):
                 message = worker.hear()
             except EOFError:
                 self._running.remove(worker)
-                message = Died(worker.end())
+                message = worker.end()
             if message is None:
                 continue
             if not isinstance(message, Progress):

@@ -29,7 +29,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Failed:
-    """The run ended with an error that the user can fix."""
+    """The run ended with an error: a MachineError, or one that the user can fix."""
 
     error: LabError
 
@@ -39,6 +39,8 @@ class Died:
     """The worker died during the run. The driver makes this message itself."""
 
     how: str
+    by_machine: bool = True
+    """Whether by a signal or with its machine, and not by an exit status of its own."""
 
 
 Progress = RunUpdated | EpochEnded

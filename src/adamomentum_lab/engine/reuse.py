@@ -16,6 +16,7 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.identity import FILE, Parts
 from adamomentum_lab.inputs import changed_inputs, is_missing
+from adamomentum_lab.selection import FAULTS
 from adamomentum_lab.words import count_noun, join_words, number
 
 Use = Literal["reuse", "continue", "begin", "begin anew"]
@@ -65,8 +66,9 @@ class Reuse:
             return Decision("reuse", "nothing that its numbers depend on has changed")
         if run.status == "damaged":
             return Decision("continue", "what is stored of it is damaged")
-        if run.status == "failed":
-            return Decision("begin", f"it failed before ({run.error})")
+        if run.status in FAULTS:
+            what = "failed" if run.status == "failed" else "was lost"
+            return Decision("begin", f"it {what} before ({run.error})")
         done = count_noun(len(run.epochs), "epoch")
         return Decision("continue", f"{done} of it are stored" if run.epochs else "it was begun")
 

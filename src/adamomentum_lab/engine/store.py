@@ -18,7 +18,7 @@ from typing import Any
 
 from adamomentum_lab.engine.environment import Machine
 from adamomentum_lab.engine.spec import Spec
-from adamomentum_lab.errors import LabError, printable
+from adamomentum_lab.errors import DiskError, LabError, fault_of, printable
 from adamomentum_lab.identity import Parts, digest_of
 from adamomentum_lab.selection import EpochRecord
 
@@ -345,12 +345,15 @@ class Store:
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> LabError:
-        return LabError(
+        kind = DiskError if any(words in str(error) for words in FULL) else fault_of(error)
+        advice = "Free space there" if kind is DiskError else "Make it writable"
+        return kind(
             f"cannot use the results folder {self.folder} ({error}); what was written before "
-            "is kept. Free space there, or choose another with --runs."
+            f"is kept. {advice}, or choose another with --runs."
         )
 
 
+FULL = ("disk is full", "disk I/O error")
 DAMAGED = "database disk image is malformed"
 
 

@@ -16,7 +16,7 @@ from adamomentum_lab.race.referee import LOST, Conduct, Contender, Pair
 from adamomentum_lab.race.sensitivity import Sensitivity
 from adamomentum_lab.race.spaces import listed_space, point_of
 from adamomentum_lab.race.verdict import Verdict
-from adamomentum_lab.selection import Measure, Trained, reported_epoch, trial_score
+from adamomentum_lab.selection import FAULTS, Measure, Trained, reported_epoch, trial_score
 from adamomentum_lab.space import Settings, Value, ends
 from adamomentum_lab.stats.comparisons import relative_rounding
 from adamomentum_lab.stats.estimates import Estimate, finite
@@ -54,6 +54,7 @@ class Row:
     """By seed; None where the run diverged, failed or has no finite score."""
     diverged: int
     failed: int
+    """Or lost by a fault of the machine."""
     digits: int | None = None
     """Significant digits of the values, where the record has fewer than were measured."""
     verdict: Verdict | None = None
@@ -98,7 +99,7 @@ class Effect:
 def task_score(stage: Stage, run: Trained, by: Measure) -> Score | None:
     """What the referee is told of a run, smaller is better: infinite if it diverged, None if it
     failed for a reason that is not the optimizer's."""
-    if run.status == "failed":
+    if run.status in FAULTS:
         return None
     if stage == "tuning":
         return trial_score(run, by)
@@ -193,7 +194,8 @@ def ranking(
     verdicts: Iterable[Verdict] = (),
     digits: int | None = None,
 ) -> list[Row]:
-    """Best first. Contenders that lost runs rank behind those that did not."""
+    """Best first. Contenders that lost runs rank behind those that did not, and those that
+    were not raced behind all."""
     about = {verdict.a: verdict for verdict in verdicts}
     rows = {
         name: replace(_row(name, runs, goal, digits), verdict=about.get(name))
@@ -202,7 +204,12 @@ def ranking(
     sign = -1 if goal.larger_is_better else 1
     order = sorted(
         rows.values(),
-        key=lambda row: (row.lost, row.score.mean is None, sign * (row.score.mean or 0.0)),
+        key=lambda row: (
+            not row.values,
+            row.lost,
+            row.score.mean is None,
+            sign * (row.score.mean or 0.0),
+        ),
     )
     ranked: list[Row] = []
     for i, row in enumerate(order):
@@ -230,11 +237,11 @@ def _row(name: str, runs: Sequence[RunRecord], goal: Goal, digits: int | None) -
     seconds = [sum(run.machine.epoch_seconds[:epoch]) for run, epoch in reached]
     return Row(
         optimizer=name,
-        settings=runs[0].settings,
+        settings=runs[0].settings if runs else {},
         score=Estimate.of([score for score in scores if score is not None]),
         values=scores,
         diverged=sum(run.status == "diverged" for run in runs),
-        failed=sum(run.status == "failed" for run in runs),
+        failed=sum(run.status in FAULTS for run in runs),
         digits=digits,
         epochs_to_target=Estimate.of([float(epoch) for _, epoch in reached]),
         steps_to_target=Estimate.of(steps) if len(steps) == len(reached) else None,

@@ -32,6 +32,7 @@ from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.sampling import measure_sampling
 from adamomentum_lab.race.search import select_survivors
 from adamomentum_lab.race.spaces import point_of
+from adamomentum_lab.selection import FAULTS
 from adamomentum_lab.workload import Workload
 
 
@@ -84,6 +85,8 @@ def run_race(
         over = not any(one.stage == "tuning" for one in new)
         if task.stage == "tuning" and over and unused:
             emit(RunsDropped("tuning", task.contender, unused, unused * plan.epochs))
+        if task.stage == "tuning" and over and own.faulty:
+            emit(RunsDropped("final", task.contender, race.seeds, race.seeds * plan.epochs))
         if task.stage == "final":
             added = Counter((_stage(one, referee), one.contender) for one in new)
             for (stage, name), count in added.items():
@@ -97,8 +100,10 @@ def run_race(
             tell_trials(referee.contenders[name], pairs, workload)
     engine.run([job_of(task) for task in referee.begin()], emit, follow)
     finals = [one for one in done.values() if one.stage == "final"]
-    if all(one.run.status == "failed" for one in finals):
-        raise LabError(f"every run failed; the first: {finals[0].run.error}")
+    if all(one.run.status in FAULTS for one in finals):
+        first = next(one.run for one in done.values() if one.run.status in FAULTS)
+        what = "every run failed" if finals else "every optimizer lost trials"
+        raise LabError(f"{what}; the first: {first.error}")
     seeds_of = {name: own.seeds for name, own in referee.contenders.items()}
     looks = record_looks(race, store, levels, seeds_of)
     runs = _in_order(plan, done)

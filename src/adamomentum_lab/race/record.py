@@ -24,12 +24,12 @@ from adamomentum_lab.race.search import Rung
 from adamomentum_lab.race.typed_json import FaultError, Json, decode, encode, get, is_finite
 from adamomentum_lab.race.upgrade import upgrade
 from adamomentum_lab.rules import Selection
-from adamomentum_lab.selection import EpochRecord
+from adamomentum_lab.selection import FAULTS, EpochRecord
 from adamomentum_lab.space import Settings, Space, Value
 
 FORMAT = 3
 """Of the files that are written. A change of the meaning of a key is a new one."""
-Status = Literal["done", "diverged", "failed", "stopped"]
+Status = Literal["done", "diverged", "failed", "lost", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,8 @@ def _with_specs(whole: Json, shared: dict[str, Json]) -> Json:
 
 
 def _check_race(record: Record) -> None:
-    """That every contender has all its final runs, with the settings of one of its trials."""
+    """That every contender has all its final runs, with the settings of one of its trials, unless
+    trials of it were lost."""
     race = record.spec
     if not race.optimizers or len(set(race.optimizers)) < len(race.optimizers):
         raise FaultError(f"spec.optimizers are {race.optimizers!r:.60}, not different names")
@@ -216,6 +217,9 @@ def _check_race(record: Record) -> None:
         mine = [run for run in record.runs if run.spec.optimizer == name]
         finals = [run.spec.settings for run in mine if run.stage == "final"]
         seeds = {run.spec.seed for run in mine if run.stage == "final"}
+        lost = any(run.stage == "tuning" and run.status in FAULTS for run in mine)
+        if not finals and lost:  # it was not raced, since nobody knows how to tune it
+            continue
         if len(finals) not in allowed:
             wanted = " or ".join(map(str, allowed))
             raise FaultError(f"{name} has {len(finals)} final runs, not {wanted}")

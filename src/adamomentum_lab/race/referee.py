@@ -101,12 +101,15 @@ class Referee:
     def tell(self, task: Task, score: Score | None) -> list[Task]:
         """Take the result of a task; the tasks that follow from it.
 
-        A score of None says that the run was lost for a reason that is not the optimizer's.
+        A score of None says that the run was lost for a reason that is not the optimizer's. A
+        contender that loses a trial so is not raced: nobody knows how it would have been tuned.
         """
         own = self.contenders[task.contender]
         self._waiting -= 1
-        own.faulty |= score is None
-        score = LOST if score is None else score
+        if score is None:
+            own.faulty, score = True, LOST
+            if task.stage == "tuning":  # what it would have been tuned to is not known
+                own.search = None
         if task.stage == "final":
             own.finals[task.point][task.seed] = score[0]
             return [] if self._waiting else self._finals()
@@ -142,6 +145,8 @@ class Referee:
         if not self._look:
             self._look = self.conduct.seeds[0]
             for own in self.contenders.values():
+                if own.faulty:
+                    continue
                 own.seeds = self._look
                 self._ask(own, own.tuned)
         while not self.judged:

@@ -27,7 +27,7 @@ from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
 from adamomentum_lab.race.referee import Contender, Pair
 from adamomentum_lab.race.sensitivity import sensitivity
 from adamomentum_lab.race.verdict import Verdict, judge
-from adamomentum_lab.selection import reported_epoch
+from adamomentum_lab.selection import FAULTS, reported_epoch
 from adamomentum_lab.stats.comparisons import FLIPS, relative_rounding, sign_flips
 
 FEWEST_FLIPS = 6
@@ -40,8 +40,9 @@ class Tuning:
 
     runs: tuple[RunRecord, ...]
     """By trial, each as far as it was trained; `stopped` where others went on."""
-    chosen: int
-    """The index of the one whose settings were raced."""
+    chosen: int | None
+    """The index of the one whose settings were raced; None if trials were lost by a fault that is
+    not the optimizer's, so that it was not raced."""
     exhausted: bool
     """Whether there was less to try than the budget allowed."""
 
@@ -102,8 +103,9 @@ class Result:
         for name in self.race.optimizers:
             runs = tuple(run for run in self._staged("tuning") if run.spec.optimizer == name)
             if runs:
-                raced = self.finals[name][0].spec.settings
-                chosen = [run.spec.settings for run in runs].index(raced)
+                tried = [run.spec.settings for run in runs]
+                finals = self.finals[name]
+                chosen = tried.index(finals[0].spec.settings) if finals else None
                 exhausted = self.race.search != "bracket" and len(runs) < self.race.trials
                 found[name] = Tuning(runs, chosen, exhausted)
         return found
@@ -167,6 +169,12 @@ class Result:
         )
 
     @functools.cached_property
+    def faults(self) -> tuple[RunRecord, ...]:
+        """The runs that failed or were lost for a reason that is not the optimizer's. With any, the
+        race is incomplete; the same race again runs just those."""
+        return tuple(run for run in self.runs if run.status in FAULTS)
+
+    @functools.cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What single changes did, where contenders that differ in one were raced."""
         return tuple(effect for find in provided("effects") for effect in find(self))
@@ -188,7 +196,7 @@ class Result:
         return [run for run in self.runs if run.stage == stage]
 
     def _edge(self, row: Row) -> Edge | None:
-        if row.optimizer not in self.tuned:
+        if row.optimizer not in self.tuned or not row.values:
             return None
         space = self.contenders[row.optimizer].space
         if not any(axis.name == "lr" for axis in space.axes):

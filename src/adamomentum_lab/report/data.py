@@ -84,6 +84,6 @@ def _tuning(own: Tuning, by: Measure) -> dict[str, object]:
             }
             for i, run in enumerate(own.runs, 1)
         ],
-        "chosen": own.chosen + 1,
+        "chosen": None if own.chosen is None else own.chosen + 1,
         "epochs": own.epochs,
     }

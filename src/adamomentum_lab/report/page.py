@@ -195,7 +195,8 @@ def _data(result: Result) -> Data:
             for name in names
         }
 
-    raced = {own.runs[own.chosen].id for own in result.tuned.values()}
+    tuned = result.tuned.values()
+    raced = {own.runs[own.chosen].id for own in tuned if own.chosen is not None}
     runs = [run for run in result.runs if run.stage == "final"]
     found = {
         "metric": problem.metric,

@@ -11,6 +11,7 @@ from adamomentum_lab.race.bracket import SearchSpace
 from adamomentum_lab.race.judge import Row, share_rank
 from adamomentum_lab.race.looks import Levels
 from adamomentum_lab.race.plan import Plan, Race
+from adamomentum_lab.race.record import RunRecord
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.search import Rung
@@ -135,6 +136,16 @@ def _sampling(found: Sampling | None) -> list[str]:
     return [f"The size of the test set ({size}) adds an uncertainty of ±{amount(half, half)}."]
 
 
+def of_faults(faults: Sequence[RunRecord]) -> str:
+    """That a race is incomplete, why, and what to do."""
+    runs = f"{count_noun(len(faults), 'run')} {'has' if len(faults) == 1 else 'have'} no result"
+    why = (faults[0].error or "the reason is not known").rstrip(".")
+    return (
+        f"the race is incomplete: {runs} (the first: {why}). Run the same command again; it "
+        "repeats only those."
+    )
+
+
 def of_sight(race: Race, levels: Levels) -> list[str]:
     """What the race can see before it starts: a sentence for each look at the pair that has least
     left to spend."""
@@ -161,6 +172,8 @@ def of_sight_in_metric(result: Result) -> str:
     """The smallest difference that the race could see, in the unit of the metric."""
     found: list[float] = []
     for verdict in result.verdicts:
+        if verdict.kind == "not comparable":
+            continue
         a, b = (result.contenders[name] for name in (verdict.a, verdict.b))
         pairs = zip(a.scores(a.tuned, verdict.seeds), b.scores(b.tuned, verdict.seeds), strict=True)
         spread = spread_limit([x - y for x, y in pairs])

@@ -76,6 +76,8 @@ def ranking_table(
             cells += [difference(verdict), verdict.kind] if verdict else ["", "baseline"]
         table.add_row(*cells, style="bold" if row.optimizer == baseline else None)
         lost = {"diverged": row.diverged, "failed": row.failed}
+        if not row.values:
+            notes.append(f"{row.optimizer}: not raced, since trials of it were lost.")
         for what, count in {**lost, "ended without a score": row.unscored}.items():
             if count:
                 notes.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")

@@ -171,7 +171,7 @@ def _than_most(found: Sequence[Comparison], names: Sequence[str], most: Sequence
 def default_works(race: Result) -> Judged:
     """Judge whether the default comes within 2 % of AdaMomentum's best trial on validation."""
     problem, own = race.workload, race.tuned.get(OURS)
-    if own is None:
+    if own is None or own.chosen is None:
         return Judged("not tested", "AdaMomentum was not tuned.")
     trial = next((run for run in own.runs if DEFAULT.items() <= run.settings.items()), None)
     if trial is None:

@@ -1,10 +1,12 @@
 """Races with a bracketing search, from the plan to the record."""
 
+import io
 import json
 import math
 import random
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from adamomentum_lab.catalog import find_workload
@@ -16,10 +18,12 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.plan import make_plan
 from adamomentum_lab.race.race import run_race
 from adamomentum_lab.race.record import Record
-from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.result import Result, write
 from adamomentum_lab.report.data import as_json
+from adamomentum_lab.report.page import load, render_races
 from adamomentum_lab.report.progress import Pace
 from adamomentum_lab.report.sentences import of_result
+from adamomentum_lab.report.terminal import ranking_table
 from tests.adamomentum_lab.command_line import without_machine
 from tests.adamomentum_lab.problems import write_problem
 from tests.adamomentum_lab.races import MadeUp, problem, race_of
@@ -285,6 +289,12 @@ def test_a_contender_that_diverges_everywhere_loses_no_verdict_and_no_budget(tmp
     assert [row.optimizer for row in result.rows] == ["sgdm", "adam"]
 
 
+def _shown(table):
+    out = io.StringIO()
+    Console(file=out).print(table)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_a_run_that_failed_makes_a_pair_incomparable(tmp_path, seed):
     """Whether it was a trial or a final run: what it would have scored is not known."""
@@ -299,6 +309,15 @@ def test_a_run_that_failed_makes_a_pair_incomparable(tmp_path, seed):
         ("lost runs", "yogi")
     ]
     assert about["yogi"].difference is None
+    assert len(result.faults) == 1
+    if seed == 0:  # it is not raced with settings that were not tuned, and its page can be made
+        assert result.finals["yogi"] == result.checks["yogi"] == ()
+        assert result.tuned["yogi"].chosen is None
+        assert [row.optimizer for row in result.rows][-1] == "yogi"
+        write(result, tmp_path / "races" / "one")
+        assert Result.read(tmp_path / "races" / "one").rows == result.rows
+        assert "not raced" in _shown(ranking_table(result.rows, result.workload, "adam"))
+        assert "yogi" in render_races(load(tmp_path), tmp_path)
     assert about["sgdm"].kind == "undecided"  # the other pair is judged
     assert "Not comparable beside adam: yogi." in of_result(result)
 
@@ -307,7 +326,7 @@ def test_a_race_in_which_everything_fails_is_no_race(tmp_path):
     def fault(lr, seed):
         return "failed"
 
-    with pytest.raises(LabError, match=r"^every run failed; the first: RuntimeError: it was not"):
+    with pytest.raises(LabError, match=r"^every optimizer lost trials; the first: Runtime"):
         made_up(tmp_path, score_by_lr(PEAKS, adam=fault, sgdm=fault), "adam", "sgdm")
 
 
