@@ -54,6 +54,21 @@ def test_text_is_read_and_written_as_utf_8():
             assert 'encoding="utf-8"' in call, f"{file}: {call}"
 
 
+LONG = {"_cpu.c": "one unit of C: the functions share static tables of torch and of the last plan"}
+"""Files of more than 400 lines, and why."""
+
+
+def test_files_are_short():
+    lengths = {
+        file.relative_to(SRC): len(file.read_text(encoding="utf-8").splitlines())
+        for file in SRC.rglob("*.*")
+        if file.suffix in (".py", ".c", ".h") and file.name not in LONG
+    }
+    assert {str(file): n for file, n in lengths.items() if n > 400} == {}, (
+        "split it, or say why not"
+    )
+
+
 def test_rule_imports_nothing_but_the_standard_library():
     assert set(imported(SRC / "adamomentum" / "rule.py")) == {"math", "typing"}
 

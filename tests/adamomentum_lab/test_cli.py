@@ -417,6 +417,7 @@ def test_what_users_code_and_its_processes_print_is_no_result(tmp_path, command,
         assert word in err
 
 
+@pytest.mark.slow
 def test_a_file_whose_name_is_no_utf_8_and_a_message_that_is_no_text(tmp_path):
     file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.py"))
     file.write_text(PROBLEMS["raises"].replace("the user's own", "the \\ud800 own"))

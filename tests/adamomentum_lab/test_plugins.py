@@ -48,6 +48,7 @@ def test_the_lab_alone_searches_the_space_of_each_contender(alone):
         space_of(contenders.get("adam"), mine, ["lr", "eps"])
 
 
+@pytest.mark.slow
 def test_a_race_works_without_the_paper(tmp_path):
     words = "race digits_mlp --optimizers adam,adamomentum --trials 2 --seeds 2 --scale smoke"
     done = subprocess.run(

@@ -40,12 +40,17 @@ TABLE = []
 
 
 def demand(*names):
-    """Put a check into the table, for these options or for all."""
+    """Put a check into the table, for these options or for all. `make check` takes the first."""
 
     def add(check):
         TABLE.extend(
-            pytest.param(check, OPTIONS[name], id=f"{check.__name__}-{name}")
-            for name in names or OPTIONS
+            pytest.param(
+                check,
+                OPTIONS[name],
+                id=f"{check.__name__}-{name}",
+                marks=[pytest.mark.slow] if i else [],
+            )
+            for i, name in enumerate(names or OPTIONS)
         )
         return check
 

@@ -1,4 +1,4 @@
-"""Tuning: which trials each contender gets, which of them go on, and which one wins."""
+"""Grid and random search: which trials each contender gets, and which of them go on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 Search = Literal["bracket", "grid", "random"]
-SEARCHES: tuple[Search, ...] = get_args(Search)
 
 
 @dataclass(frozen=True)
@@ -60,19 +59,6 @@ def select_survivors(
     able = [i for i in going if "validation" in reported_epoch(tried[i], workload)]
     able.sort(key=lambda i: (trial_score(tried[i], workload), i))
     return sorted(able[:count])
-
-
-def select_winner(tried: Mapping[int, Trained], workload: Workload) -> int:
-    """The trial whose settings are raced: of those that trained longest, the best on validation.
-
-    If every trial diverged or failed, the first wins: the settings the optimizer starts from.
-    """
-
-    def key(i: int) -> tuple[bool, int, tuple[float, float], int]:
-        lost = "validation" not in reported_epoch(tried[i], workload)
-        return lost, 0 if lost else -len(tried[i].epochs), trial_score(tried[i], workload), i
-
-    return min(tried, key=key)
 
 
 def space_of(contender: Contender, workload: type[Workload], tune: Collection[str] = ()) -> Space:

@@ -59,6 +59,7 @@ def test_the_fuzzer_notices_a_wrong_number(what, monkeypatch):
     assert any(fuzz.run(seed) for seed in range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
 def test_other_threads_never_see_a_marked_step():
     """The reader copies steps in C++, without the GIL, so that it may look into the kernel's work.

@@ -459,7 +459,7 @@ class Fixed(torch.optim.Optimizer):
 """
 
 
-def test_a_contender_without_an_lr_has_nothing_to_search(tmp_path):
+def test_a_contender_without_an_lr_has_nothing_to_search(tmp_path, no_workers):
     """Its potential is 0, and that is said. Schedules leave it alone."""
     (tmp_path / "fixed.py").write_text(NO_LR)
     fixed = f"{tmp_path / 'fixed.py'}:Fixed"

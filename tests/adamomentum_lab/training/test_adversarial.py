@@ -157,7 +157,15 @@ def test_in_half_precision_the_average_moves_too(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "at"), [*((name, 6) for name in NAMES), ("digits_dcgan", 1), ("digits_dcgan", 4)]
+    ("name", "at"),
+    [
+        *(
+            pytest.param(name, 6, marks=[pytest.mark.slow] if "cifar" in name else [])
+            for name in NAMES
+        ),
+        ("digits_dcgan", 1),
+        ("digits_dcgan", 4),
+    ],
 )
 def test_stopped_at_any_update_it_continues_bit_for_bit(name, at, images, tmp_path):
     workload = small(name)
@@ -214,6 +222,7 @@ def test_killed_at_random_instants_the_end_is_the_same(tmp_path):
         assert same(whole[key], killed[key])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_recorded_and_drawn(name, images, tmp_path):
     loop = loop_of(small(name), tmp_path)

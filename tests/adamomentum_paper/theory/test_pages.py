@@ -64,7 +64,15 @@ def test_the_eight_claims_are_there():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", theory.names())
+QUICK = "sphere"
+"""The page that `make check` computes too."""
+
+
+def slow_but_one(names):
+    return [name if name == QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", slow_but_one(theory.names()))
 def test_a_page_is_made_and_its_verdict_follows_from_its_numbers(name, page_of):
     claim, folder = theory.get(name), page_of(name)
     written = json.loads((folder / f"{name}.json").read_text())
@@ -96,7 +104,7 @@ def compute(name):
     return json.loads(dumps(theory.get(name).compute("smoke", quiet)))
 
 
-@pytest.mark.parametrize("name", ["sphere", "regret", "nonconvex"])
+@pytest.mark.parametrize("name", slow_but_one(["sphere", "regret", "nonconvex"]))
 def test_the_same_numbers_every_time(name, numbers_of):
     assert compute(name) == numbers_of(name)
 
@@ -209,6 +217,7 @@ def test_rules_of_sphere(numbers_of):
     assert words(sphere, numbers)[0] == "holds only when"
 
 
+@pytest.mark.slow
 def test_rules_of_curvature(numbers_of):
     numbers = numbers_of("curvature")
     for case in numbers["same_path"]:
@@ -232,6 +241,7 @@ def test_rules_of_curvature(numbers_of):
     assert words(curvature, numbers) == ["does not hold"] * 5
 
 
+@pytest.mark.slow
 def test_rules_of_epsilon(numbers_of):
     numbers = numbers_of("epsilon")
     for case in numbers["near"]:
@@ -254,6 +264,7 @@ def test_rules_of_epsilon(numbers_of):
     assert words(epsilon, numbers) == ["does not hold"] * 4
 
 
+@pytest.mark.slow
 def test_rules_of_escape(numbers_of):
     numbers = numbers_of("escape")
     for s in numbers["scaling"]:
@@ -283,6 +294,7 @@ def test_rules_of_escape(numbers_of):
     assert words(escape, numbers)[3] == "does not hold"
 
 
+@pytest.mark.slow
 def test_rules_of_assumption(numbers_of):
     numbers = numbers_of("assumption")
     for i, run in enumerate(numbers["runs"]):
@@ -299,6 +311,7 @@ def test_rules_of_assumption(numbers_of):
     assert words(assumption, numbers) == ["holds only when"] * 5
 
 
+@pytest.mark.slow
 def test_rules_of_noise_ratio(numbers_of):
     numbers = numbers_of("noise_ratio")
     for stream in numbers["streams"]:
@@ -322,7 +335,7 @@ def test_rules_of_noise_ratio(numbers_of):
 # The pages on bounds
 
 
-BOUNDS = pytest.mark.parametrize("name", ["regret", "nonconvex"])
+BOUNDS = pytest.mark.parametrize("name", slow_but_one(["regret", "nonconvex"]))
 
 
 @BOUNDS

@@ -96,6 +96,7 @@ def test_what_is_not_a_number_has_no_distance():
     assert known.to([real + 1]) == pytest.approx(3, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_other_libraries_are_not_requested():
     code = (
         "import sys, torch; from adamomentum_paper.workloads._frechet import Frechet; "
