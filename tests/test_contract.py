@@ -7,7 +7,8 @@ import torch
 
 from adamomentum import AdaMomentum
 from adamomentum_lab import contenders
-from adamomentum_lab.contract import CHECKS, Case, descends, parameter
+from adamomentum_lab.contract import CHECKS, Case, parameter
+from adamomentum_lab.contract._steps import descends
 from tests.adamomentum.torch.test_backends import use_triton
 
 ALL_ERRORS = "get_error_inputs_for_all_optims"  # of torch's common_optimizers

@@ -8,6 +8,8 @@ test_contenders.py checks the first steps by hand.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 
@@ -236,6 +238,55 @@ def muon(gs, lr, s):
     return lr * length * orthogonal(nesterov).reshape(gs.shape[1:])
 
 
+def left_vectors(matrix):
+    """Its left singular vectors, a whole basis: the eigenvectors of matrix times its transpose."""
+    return np.linalg.svd(matrix)[0]
+
+
+def unfold(tensor, axis):
+    """The matrix whose rows are the slices along an axis."""
+    return np.moveaxis(tensor, axis, 0).reshape(tensor.shape[axis], -1)
+
+
+def orthonormal(columns):
+    """Gram-Schmidt, twice for precision."""
+    for _ in range(2):
+        found = []
+        for column in columns.T:
+            for other in found:
+                column = column - (other @ column) * other
+            found.append(column / np.linalg.norm(column))
+        columns = np.array(found).T
+    return columns
+
+
+def soap(gs, lr, s):
+    """With one matrix that turns all elements of a parameter, the Kronecker product of its axes'.
+    The first gradient only gives the axes."""
+    (b1, b2), shape, t = s["betas"], gs.shape[1:], len(gs) - 1
+    turned = [len(shape) > 1 and length <= s["max_precond_dim"] for length in shape]
+    bases = [
+        left_vectors(unfold(gs[0], axis)) if turned[axis] else np.eye(length)
+        for axis, length in enumerate(shape)
+    ]
+    second, update = np.zeros(shape), np.zeros(gs[0].size)
+    for now in range(1, t + 1):
+        whole = functools.reduce(np.kron, bases)
+        second = b2 * second + (1 - b2) * (whole.T @ gs[now].ravel()).reshape(shape) ** 2
+        momentum = whole.T @ unbiased(gs[1 : now + 1], b1).ravel()
+        root = np.sqrt(second.ravel() / (1 - b2**now))
+        update = whole @ ratio(momentum, root + s["eps"])
+        if now % s["precondition_frequency"]:
+            continue
+        for axis in np.flatnonzero(turned):
+            rows = np.array([unfold(g, axis) for g in gs[: now + 1]])
+            power = mean(rows @ rows.transpose(0, 2, 1), b2) @ bases[axis]
+            order = np.argsort(-np.sum(bases[axis] * power, 0), kind="stable")
+            bases[axis] = orthonormal(power[:, order])
+            second = np.take(second, order, axis)
+    return lr * update.reshape(shape)
+
+
 def adafactor(theta, gradients, rates, decay, s):
     """With a step that depends on the parameters, so of the whole run."""
     rows = columns = whole = 0
@@ -281,6 +332,7 @@ ORACLES = {
     "adafamily": adafamily,
     "bcos": bcos,
     "muon": muon,
+    "soap": soap,
     "sgdm": sgdm,
     "adam": adam,
     "adamw": adam,
