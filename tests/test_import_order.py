@@ -36,6 +36,7 @@ adamomentum_paper.models
 adamomentum_paper.workloads adamomentum_paper.shapes
 adamomentum_paper.theory
 adamomentum_paper.landscape
+adamomentum_paper.items
 adamomentum_paper.claims
 adamomentum_paper.commands
 adamomentum_paper

@@ -10,6 +10,7 @@ PLUGIN = Plugin(
         "adamomentum_paper.commands.data",
         "adamomentum_paper.commands.theory",
         "adamomentum_paper.commands.landscape",
+        "adamomentum_paper.commands.paper",
     ),
     rules="adamomentum_paper.rules:PROTOCOLS",
     flaws="adamomentum_paper.rules:FLAWS",

@@ -18,7 +18,8 @@ from adamomentum_lab.adversarial import Networks
 from adamomentum_lab.catalog import Reference
 from adamomentum_lab.engine.job import Job, execute
 from adamomentum_lab.engine.store import Store
-from adamomentum_lab.race.plan import Plan, known_specs
+from adamomentum_lab.race.plan import Plan
+from adamomentum_lab.race.reuse import known_specs
 from adamomentum_lab.schedules import Moment
 from adamomentum_lab.words import count_noun
 from adamomentum_lab.workload import Workload

@@ -40,8 +40,8 @@ def ceiling(runs: Sequence[dict[str, Any]]) -> tuple[float, bool]:
     return (limit if cropped else highest), cropped
 
 
-def figure(result: dict[str, Any]) -> bytes:
-    """Draw contours, surfaces, rises and curvature as a PNG. All runs have the same scales."""
+def figure(result: dict[str, Any], form: str = "png") -> bytes:
+    """Draw contours, surfaces, rises and curvature as a PNG or SVG, all runs on the same scales."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -89,7 +89,7 @@ def figure(result: dict[str, Any]) -> bytes:
         for ax, name in zip(parts[3].subplots(1, len(_TITLES)), _TITLES, strict=True):
             _dots(ax, result, name)
         buffer = io.BytesIO()
-        drawn.savefig(buffer, format="png", dpi=100)
+        drawn.savefig(buffer, format=form, dpi=100)
     return buffer.getvalue()
 
 
