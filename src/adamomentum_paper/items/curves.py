@@ -99,7 +99,9 @@ def draw_curves(item: Item, found: dict[str, Any], subtitle: str) -> Any:
         ax.set_xlabel("epoch")
         ax.grid(alpha=0.3)
         if not panel["lines"]:
-            ax.text(0.5, 0.5, "no runs yet", ha="center", transform=ax.transAxes)
+            ax.text(0.5, 0.5, "not measured yet", ha="center", transform=ax.transAxes)
+            ax.set_xticks([])
+            ax.set_yticks([])
         for optimizer, line in panel["lines"].items():
             mean = np.array(line["mean"], dtype=float)
             spread = np.array(line["deviation"], dtype=float)
