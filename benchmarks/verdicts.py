@@ -158,6 +158,8 @@ def is_false_winner(truth: float, kind: str) -> bool:
 def upper_bound(k: int, n: int) -> float:
     """One-sided 95 % bound of a rate (Clopper and Pearson), by bisection."""
     low, high = k / n, 1.0
+    if k == n:
+        return 1.0
     for _ in range(50):
         p = (low + high) / 2
         below = sum(

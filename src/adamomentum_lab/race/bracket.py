@@ -63,10 +63,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Choice:
-    """A setting that takes one of a few values. All are tried at the best learning rate."""
+    """A setting that takes one of a few values."""
 
     name: str
     values: tuple[Value, ...]
+    whole: bool = True
+    """Whether all values are tried at the best learning rate. If not, they are those of a list of
+    trials."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ def best_point(tried: Mapping[Point, Score], start: Point) -> Point:
 def bracket(space: SearchSpace) -> Search:
     """Bracket and narrow the learning rate, then the other settings, then the learning rate again.
 
-    Ends when every searched setting is resolved. The caller stops earlier once trials run out.
+    Choices are tried at the best learning rate, and at last each at the best one of its own. Ends
+    when every searched setting is resolved. The caller stops earlier once trials run out.
     """
     tried: dict[Point, Score] = {}
 
@@ -136,15 +140,16 @@ def bracket(space: SearchSpace) -> Search:
         if point not in tried:
             tried[point] = yield point
 
-    def along(k: int, first: tuple[Position, ...]) -> Search:
-        """Resolve axis k on the line through the best point."""
-        line = best() if tried else space.start
+    def along(k: int, first: tuple[Position, ...], through: Point | None = None) -> Search:
+        """Resolve axis k on the line through a point, or else through the best one."""
+        line = through or (best() if tried else space.start)
         for position in first:
             yield from try_point(move(line, k, position))
         while True:
-            here = best()
+            mine = on_line(tried, through, k) if through else tried
+            here = best_point(mine, space.start)
             if not is_finite(tried[here]):
-                here = min(tried, key=lambda point: _at(point, k))
+                here = min(mine, key=lambda point: _at(point, k))
                 wanted: Position = space.axes[k].clip(_number(here[k]) - 1)
             else:
                 wanted = next_position(space.axes[k], line_of(tried, here, k), here[k])
@@ -165,15 +170,21 @@ def bracket(space: SearchSpace) -> Search:
             for i in range(len(choice.values)):
                 yield from try_point(move(line, k, i))
         now = best()
-        if not space.axes or now[1:] == before[1:]:
+        if not space.axes:
             return
-        # The best learning rate may have moved with the other settings.
-        middle = _number(now[0])
-        for position in (middle + RESOLVED, middle - RESOLVED):
-            yield from try_point(move(now, 0, space.axes[0].clip(position)))
+        if now[1:] != before[1:]:
+            # The best learning rate may have moved with the other settings.
+            middle = _number(now[0])
+            for position in (middle + RESOLVED, middle - RESOLVED):
+                yield from try_point(move(now, 0, space.axes[0].clip(position)))
+            if best() != now:
+                yield from along(0, ())
+                continue
+        for k, choice in enumerate(space.choices, len(space.axes)):
+            for i in range(len(choice.values)):
+                yield from along(0, (), move(now, k, i))
         if best() == now:
             return
-        yield from along(0, ())
 
 
 def next_position(axis: Axis, tried: list[Position], best: Position) -> Position:
@@ -198,6 +209,12 @@ def next_position(axis: Axis, tried: list[Position], best: Position) -> Position
     if max(up, down) <= RESOLVED:
         return None
     return here + up / 2 if up >= down else here - down / 2
+
+
+def on_line(points: Mapping[Point, Score], through: Point, k: int) -> dict[Point, Score]:
+    """The points that share all coordinates but k with one."""
+    line = (move(through, k, position) for position in line_of(points, through, k))
+    return {point: points[point] for point in line}
 
 
 def line_of(points: Mapping[Point, Any], through: Point, k: int) -> list[Position]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from adamomentum_lab.race.bracket import (
     best_point,
     line_of,
     move,
+    on_line,
 )
 from adamomentum_lab.stats.potential import Potential, mean, potential
 from adamomentum_lab.stats.verdicts import Standing
@@ -26,6 +27,8 @@ from adamomentum_lab.stats.verdicts import Standing
 Line = tuple[int, list[Point], Potential]
 """An axis, the points on it, and what they leave to find."""
 T = TypeVar("T")
+WIDEST = 0.5001
+"""Decades. Scores often level off a decade from the best lr: at that of an untrained network."""
 
 
 @dataclass
@@ -66,9 +69,25 @@ class Contender:
         """The points that were run on at least so many seeds."""
         return [point for point, own in self.finals.items() if len(own) >= seeds]
 
+    def alternatives(self) -> list[Point]:
+        """The points with another value of one choice: at the tuned lr, and at the lr that tuning
+        found best with that value."""
+        found: dict[Point, None] = {}
+        for k, choice in enumerate(self.space.choices, len(self.space.axes)):
+            for i in range(len(choice.values)):
+                point = move(self.tuned, k, i)
+                if i == self.tuned[k] or not (choice.whole or point in self.trials):
+                    continue
+                found[point] = None
+                if choice.whole and self.space.axes:
+                    line = on_line(self.trials, point, 0)
+                    found[best_point(line, self.tuned) if line else point] = None
+        return list(found)
+
     def neighbours(self) -> list[Point]:
-        """The points beside the tuned one that tuning tried, on every axis."""
-        found = []
+        """The points beside the tuned one: on every axis those that tuning tried, and the other
+        values of every choice. One seed tells choices apart too badly to leave any out."""
+        found = self.alternatives()
         for k, axis in enumerate(self.space.axes):
             here = self.tuned[k]
             places = line_of(self.trials, self.tuned, k)
@@ -123,6 +142,7 @@ class Contender:
                     ends_below=line[0] is None or (axis.low is not None and line[0] == axis.low),
                     ends_above=axis.high is not None and line[-1] == axis.high,
                     floor=floor,
+                    widest=math.inf if axis.has_zero else WIDEST,
                 )
                 for scale in scales
             ]
@@ -134,6 +154,9 @@ class Contender:
     ) -> Point | None:
         """The point that would lower the largest reach; None if there is none."""
         curves = self.curves(seeds, floor, without)
+        done = {point: None for point in self.run_points(seeds) if point != without}
+        if (corner := self._corner(curves, done, seeds)) not in done:
+            return corner
         if not curves:
             return None
         k, points, found = max(curves, key=lambda curve: curve[2].reach)
@@ -143,6 +166,21 @@ class Contender:
             return None
         point = move(self.tuned, k, self.space.axes[k].clip(Fraction(new)))
         return None if point in points else point
+
+    def _corner(self, curves: Sequence[Line], done: Collection[Point], seeds: int) -> Point:
+        """The point that is the best on every axis and of every choice."""
+        corner = self.tuned
+        for k, line, found in curves:
+            if found.best is not None:
+                corner = move(corner, k, line[found.best][k])
+        others = [point for point in self.alternatives() if point in done]
+        for k in range(len(curves), len(corner)):
+            ways = [self.tuned, *(point for point in others if point[k] != self.tuned[k])]
+            best = min(ways, key=lambda point: mean(self.scores(point, seeds)))
+            corner = move(corner, k, best[k])
+            if curves and best[0] != self.tuned[0]:
+                corner = move(corner, 0, best[0])
+        return corner
 
     def standing(self, seeds: int, floor: float = 0.0) -> Standing:
         """Where it stands after so many final seeds."""
@@ -165,6 +203,9 @@ class Contender:
         best = min(scores, key=lambda point: mean(scores[point]))
         curves = self.curves(seeds, floor, without)
         reach = sum(found.reach for _, _, found in curves)
+        needed = [*self.alternatives(), self._corner(curves, scores, seeds)]
+        if any(point not in scores for point in needed):
+            reach = math.inf
         if not math.isfinite(reach):
             return Standing(scores[self.tuned], scores[best], reach)
         # Potentials add: so does what the bounds on each axis lie below its best point.
@@ -202,7 +243,10 @@ def _further_position(places: Sequence[Position], found: Potential) -> Position:
     assert found.weakest is not None
     left, right = found.weakest.left, found.weakest.right
     if found.weakest.place == "gap":
-        return (at[left] + at[right]) / 2
+        # A point that bounds nothing may lie inside.
+        parts = itertools.pairwise(at[left : right + 1])
+        low, high = max(reversed([*parts]), key=lambda part: part[1] - part[0])
+        return (low + high) / 2
     if places[left] is None and found.weakest.place == "below":
         return None
     gaps = [b - a for a, b in itertools.pairwise(at)]

@@ -137,7 +137,9 @@ def _contender(name: str, record: Record) -> Contender:
             for a in record.search.axes[name]
         )
         listed = record.search.choices.get(name, {})
-        space = SearchSpace({}, axes, tuple(Choice(k, values) for k, values in listed.items()))
+        whole = record.spec.search == "bracket"
+        choices = tuple(Choice(k, values, whole) for k, values in listed.items())
+        space = SearchSpace({}, axes, choices)
     else:
         space = listed_space([run.settings for run in (tried or runs)])
 

@@ -208,8 +208,6 @@ class Referee:
 
     def _add_points(self, own: Contender) -> bool:
         """Ask for the neighbours of the tuned point, or for the point that helps most."""
-        if not own.space.axes:
-            return False
         if len(own.asked) == 1 and (neighbours := own.neighbours()):
             for point in neighbours:
                 self._ask(own, point)
@@ -246,8 +244,8 @@ def standing_of(own: Contender, conduct: Conduct, seeds: int, floor: float) -> S
 
 
 def _beside_best(own: Contender) -> list[Point]:
-    """The tuned point, and on each axis the best one with its neighbours."""
-    kept = [own.tuned]
+    """The tuned point, its other choices, and on each axis the best point with its neighbours."""
+    kept = [own.tuned, *(point for point in own.alternatives() if point in own.finals)]
     for _, points, found in own.curves(own.seeds):
         if found.best is not None and len(points) > 1:
             kept += points[max(0, found.best - 1) : found.best + 2]

@@ -138,7 +138,7 @@ def listed_space(tried: Sequence[Settings], decay: float | None = None) -> Searc
         start = first["lr"]
         assert isinstance(start, (int, float))
         axes.append(Axis("lr", float(start)))
-    choices = [Choice(name, values) for name, values in varied.items() if len(values) > 1]
+    choices = [Choice(name, values, False) for name, values in varied.items() if len(values) > 1]
     follows = decay if "weight_decay" in first else None
     return SearchSpace(first, tuple(axes), tuple(choices), follows)
 

@@ -62,6 +62,7 @@ def potential(
     ends_below: bool = False,
     ends_above: bool = False,
     floor: float = 0.0,
+    widest: float = math.inf,
 ) -> Potential:
     """The potential along one setting.
 
@@ -71,6 +72,8 @@ def potential(
         ends_below: whether the first point is a natural end, such as a weight decay of 0.
         ends_above: whether the last point is a natural end.
         floor: the smallest standard deviation of a score that is believed.
+        widest: lines bound nothing in a gap wider than this: far from its best a score is seldom
+            convex.
     """
     means = [mean(own) for own in scores]
     finite = [i for i, value in enumerate(means) if math.isfinite(value)]
@@ -79,18 +82,22 @@ def potential(
         return Potential(None, math.inf, Weakest("below", 0, 0))
     best = min(finite, key=lambda i: (means[i], abs(2 * i - last)))  # of equals the innermost
     dropped = _above_hull(xs, scores, means, finite, floor)
-    kept = [i for i in range(len(xs)) if i not in dropped]
+    kept = [i for i in finite if i not in dropped]
+    walls = [i for i in range(len(xs)) if _is_wall(i, scores[i], finite)]
+    kept = sorted([*kept, *walls])
     at = kept.index(best)
     reaches: list[tuple[float, Weakest]] = []
     bounds: list[tuple[float, ...]] = []
-    if at == 0 and not ends_below:
+    if at == 0 and not (ends_below and best == 0):
         reaches.append((math.inf, Weakest("below", 0, 0)))
-    if at == len(kept) - 1 and not ends_above:
+    if at == len(kept) - 1 and not (ends_above and best == last):
         reaches.append((math.inf, Weakest("above", last, last)))
     for left in (at, at - 1):  # the upper gap first: of equals it is split first
         if 0 <= left < len(kept) - 1:
             a, b = kept[left], kept[left + 1]
-            lower, weights = _lower_bound(xs, means, kept, left)
+            lower, weights = -math.inf, dict[int, float]()
+            if xs[b] - xs[a] <= widest:
+                lower, weights = _lower_bound(xs, means, kept, left)
             reaches.append((max(0.0, means[best] - lower), Weakest("gap", a, b)))
             if lower > means[best]:  # by chance
                 weights = {best: 1.0}
@@ -103,6 +110,13 @@ def potential(
         tuple(bounds) if math.isfinite(reach) else (),
         tuple(sorted(dropped)),
     )
+
+
+def _is_wall(i: int, scores: Sequence[float], finite: Sequence[int]) -> bool:
+    """Whether training diverges from a point on: it lies beyond all points that are finite, and at
+    least half of its runs diverged. A few may diverge by chance, with better settings beyond."""
+    lost = sum(not math.isfinite(score) for score in scores)
+    return not finite[0] <= i <= finite[-1] and 2 * lost >= len(scores)
 
 
 Weights = dict[int, float]

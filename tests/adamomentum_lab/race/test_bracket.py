@@ -98,6 +98,14 @@ def test_choices_are_all_tried_at_the_best_lr():
     assert space.settings(best) == {"lr": 1e-3, "momentum": 0.0}
 
 
+def test_every_choice_gets_an_lr_of_its_own():
+    """The second value is the better one, at a tenth of the lr."""
+    space = SearchSpace({}, (LR,), (Choice("momentum", (0.9, 0.99)),))
+    tried, best = search(space, lambda x, i: abs(x + i) - 0.1 * i)
+    assert tried[:5] == [(0, 0), (1, 0), (-1, 0), (0.5, 0), (-0.5, 0)]
+    assert best == (-1, 1)
+
+
 def test_a_contender_without_lr_has_one_point():
     tried, best = search(SearchSpace({"eps": 1e-8}), lambda: 0.0)
     assert tried == [()]

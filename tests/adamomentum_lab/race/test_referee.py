@@ -8,23 +8,23 @@ from benchmarks import verdicts
 from benchmarks.verdict_problems import problems
 
 from adamomentum_lab.race import referee as referee_module
-from adamomentum_lab.race.bracket import Axis, SearchSpace, bracket
+from adamomentum_lab.race.bracket import Axis, Choice, SearchSpace, bracket
 from adamomentum_lab.race.referee import Conduct, Pair, Referee
 from adamomentum_lab.stats.verdicts import Interval, kind_of
 
 AB = Pair("a", "b")
 
 
-def race(score, conduct, names="ab", resolution=0.0):
+def race(score, conduct, names="ab", resolution=0.0, spaces=None):
     """Conduct a race on a function (contender, decades from the start, seed, stage) -> score."""
-    spaces = {name: SearchSpace({}, (Axis("lr", 1e-3),)) for name in names}
+    spaces = spaces or {name: SearchSpace({}, (Axis("lr", 1e-3),)) for name in names}
     referee = Referee(spaces, conduct, {name: bracket(own) for name, own in spaces.items()})
     referee.resolution = resolution
     done, tasks = [], referee.begin()
     while tasks:
         task = tasks.pop()
         done.append(task)
-        found = score(task.contender, float(task.point[0]), task.seed, task.stage)
+        found = score(task.contender, *map(float, task.point), task.seed, task.stage)
         lost = found is not None and not math.isfinite(found)
         told = None if found is None else (found, math.inf if lost else 0.0)
         tasks += referee.tell(task, told)
@@ -105,6 +105,47 @@ def test_a_contender_that_diverges_on_a_final_seed_cannot_win():
 
     referee, _ = race(score, conduct())
     assert referee.kind(AB) != "better"
+
+
+@pytest.mark.parametrize("axes", [(Axis("lr", 1e-3),), ()])
+def test_a_loser_may_have_been_tuned_to_the_wrong_choice(axes):
+    """Tuning, on one seed, takes the worse of b's two momenta. With the other one it ties."""
+    momentum = (Choice("momentum", (0.9, 0.99)),)
+    spaces = {"a": SearchSpace({}, axes), "b": SearchSpace({}, axes, momentum)}
+
+    def score(contender, *rest):
+        *point, seed, stage = rest
+        x, better = (point[0] if axes else 0.0), contender == "b" and point[-1] == 1
+        misled = 2.0 if better and stage == "tuning" else 0.0
+        gap = 0.5 if contender == "b" and not better else 0.0
+        return x * x + gap + misled + noise(contender, (x, better), seed)
+
+    referee, _ = race(score, conduct(trials=20), spaces=spaces)
+    b = referee.contenders["b"]
+    assert b.tuned[-1] == 0
+    assert {point[-1] for point in b.asked} == {0, 1}
+    assert referee.kind(AB) == "undecided"
+
+
+def test_the_best_of_all_settings_together_is_run():
+    """b is worse at its tuned setting, but not with another lr and another momentum at once."""
+    spaces = {
+        "a": SearchSpace({}, (Axis("lr", 1e-3),)),
+        "b": SearchSpace({}, (Axis("lr", 1e-3),), (Choice("momentum", (0.9, 0.99)),)),
+    }
+
+    def score(contender, *rest):
+        *point, seed, stage = rest
+        if contender == "a":
+            return point[0] ** 2 + noise("a", point[0], seed)
+        at, best = (0.0, 1) if stage == "final" else (0.75, 0)
+        return (point[0] - at) ** 2 + 0.3 * (point[1] != best) + noise("b", point, seed)
+
+    referee, _ = race(score, conduct(trials=20), spaces=spaces)
+    b = referee.contenders["b"]
+    assert b.tuned == (0.75, 0)
+    assert min(b.asked, key=lambda point: sum(b.finals[point].values()))[1] == 1
+    assert referee.kind(AB) == "undecided"
 
 
 def test_a_contender_that_diverges_everywhere_leaves_it_undecided():

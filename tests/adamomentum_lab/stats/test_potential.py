@@ -60,6 +60,24 @@ def test_a_line_needs_finite_points():
     assert found.weakest.place == "gap"
 
 
+def test_a_run_that_diverges_by_chance_is_no_wall():
+    """One of ten runs: a better setting may lie at that point and beyond."""
+    one, most = [INF] + [0.0] * 9, [INF] * 6 + [0.0] * 4
+    points = [[2.0] * 10, [1.0] * 10, one]
+    assert potential([-1, 0, 1], points).weakest.place == "above"
+    assert potential([-1, 0, 1], [*points[:2], most]).weakest.place == "gap"
+    # Between two points that did not, it bounds nothing: y = 1 - (x - 0) over the gap from 0 to 2.
+    found = potential([-1, 0, 1, 2], [*points, [1.5] * 10])
+    assert (found.reach, found.weakest.left, found.weakest.right) == (2.0, 1, 3)
+
+
+def test_lines_bound_nothing_in_a_gap_that_is_too_wide():
+    wide = potential([-2, -1, 0, 1], flat(2, 1, 0, 2), widest=0.5)
+    assert wide.reach == INF
+    assert (wide.weakest.place, wide.weakest.left) == ("gap", 2)
+    assert potential([-1, -0.5, 0, 0.5, 1], flat(2, 1, 0, 1, 2), widest=0.5).reach == 0
+
+
 def test_everything_diverged():
     found = potential([0, 1], [[INF], [INF]])
     assert found.best is None
