@@ -104,24 +104,9 @@ class AdaMomentum(Optimizer):
         state_dtype: torch.dtype | None = None,
         stochastic_rounding: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "nesterov": nesterov,
-            "rectify": rectify,
-            "debias_momentum": debias_momentum,
-            "maximize": maximize,
-            "foreach": foreach,
-            "fused": fused,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
-        }
+        defaults = {**locals()}  # of which these are no options of the groups
+        for name in ("self", "params", "__class__"):
+            defaults.pop(name, None)
         check_options(defaults)
         warn_adam_eps("eps", eps, betas[1])
         super().__init__(params, defaults)

@@ -1,4 +1,4 @@
-"""Checks of what training scripts do with an optimizer: checkpoints, groups, hooks, schedules."""
+"""Checks of what training scripts do: checkpoints, groups, hooks, schedules, bfloat16."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pickle
 from typing import Any
 
 import torch
+from torch import nn
 from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from adamomentum_lab.contract._case import (
@@ -236,3 +237,28 @@ def a_grad_scaler_scales_and_skips(case: Case) -> None:
     for i, entries in optimizers[0].state_dict()["state"].items():
         for key, value in entries.items():
             torch.testing.assert_close(value, state[i][key], rtol=0, atol=0)
+
+
+@check
+def bfloat16_parameters_are_trained(case: Case) -> None:
+    """As far as their rounding allows, like float32 parameters; a checkpoint continues them."""
+    low, full = parameter(16, dtype=torch.bfloat16), parameter(16)
+    with torch.no_grad():
+        full.copy_(low)
+    optimizers = [case.build([param], lr=0.125) for param in (low, full)]
+    for seed in range(3):
+        for param, optimizer in zip((low, full), optimizers, strict=True):
+            param.grad = gradient(low, seed).to(param.dtype)
+            optimizer.step()
+    assert low.dtype == torch.bfloat16
+    start = parameter(16, dtype=torch.bfloat16).detach().float()
+    moved = float((full.detach() - start).abs().max())
+    torch.testing.assert_close(low.detach().float(), full.detach(), rtol=2e-2, atol=0.1 * moved)
+
+    copied = nn.Parameter(low.detach().clone())
+    again = case.build([copied], lr=0.5)
+    again.load_state_dict(through_file(optimizers[0].state_dict()))
+    for param, optimizer in ((low, optimizers[0]), (copied, again)):
+        param.grad = gradient(low, 7)
+        optimizer.step()
+    assert torch.equal(low, copied)

@@ -16,7 +16,6 @@ from adamomentum_lab.contract._case import (
     loss_of,
     network,
     parameter,
-    through_file,
     train,
 )
 
@@ -168,31 +167,6 @@ def only_the_faulty_element_becomes_nan(case: Case) -> None:
         if case.elementwise:
             kept = torch.tensor([True, False, True, True])
             torch.testing.assert_close(param[kept], clean[kept], rtol=0, atol=0)
-
-
-@check
-def bfloat16_parameters_are_trained(case: Case) -> None:
-    """As far as their rounding allows, like float32 parameters; a checkpoint continues them."""
-    low, full = parameter(16, dtype=torch.bfloat16), parameter(16)
-    with torch.no_grad():
-        full.copy_(low)
-    optimizers = [case.build([param], lr=0.125) for param in (low, full)]
-    for seed in range(3):
-        for param, optimizer in zip((low, full), optimizers, strict=True):
-            param.grad = gradient(low, seed).to(param.dtype)
-            optimizer.step()
-    assert low.dtype == torch.bfloat16
-    start = parameter(16, dtype=torch.bfloat16).detach().float()
-    moved = float((full.detach() - start).abs().max())
-    torch.testing.assert_close(low.detach().float(), full.detach(), rtol=2e-2, atol=0.1 * moved)
-
-    copied = nn.Parameter(low.detach().clone())
-    again = case.build([copied], lr=0.5)
-    again.load_state_dict(through_file(optimizers[0].state_dict()))
-    for param, optimizer in ((low, optimizers[0]), (copied, again)):
-        param.grad = gradient(low, 7)
-        optimizer.step()
-    assert torch.equal(low, copied)
 
 
 @check
