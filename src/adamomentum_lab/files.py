@@ -8,8 +8,11 @@ import fcntl
 import json
 import math
 import os
+import platform
 import secrets
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,13 +99,72 @@ def translate_errors(file: Path, what: str, more: str = "") -> Iterator[None]:
         raise fault_of(error)(f"{what} {file} ({error.strerror or error}){more or '.'}") from error
 
 
+class Waits:
+    """Tells what is waited for: once it takes longer than `AFTER` seconds, then every minute."""
+
+    AFTER, AGAIN = 3.0, 60.0
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._next: dict[str, float] = {}
+
+    def tell(self, what: str, line: str) -> None:
+        """Still waiting for something; the line says for what."""
+        now = time.monotonic()
+        if now >= self._next.setdefault(what, now + self.AFTER):
+            self._say(line)
+            self._next[what] = now + self.AGAIN
+
+
+def _note_holder(file: Path) -> None:
+    """Note beside a lock that this process holds it."""
+    now = {"process": os.getpid(), "host": platform.node(), "since": time.time()}
+    with contextlib.suppress(OSError, LabError):
+        write(_holder_file(file), dumps(now))
+
+
+def _holder_file(lock: Path) -> Path:
+    return lock.with_name(f"{lock.name}.by")
+
+
+def _holder(lock: Path) -> str:
+    """Who holds a lock, since when and what can be done, as far as that is known."""
+    try:
+        noted = json.loads(_holder_file(lock).read_text(encoding="utf-8"))
+        process, host = int(noted["process"]), str(noted["host"])
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(noted["since"])))
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+        return ""
+    here = host == platform.node()
+    where = "" if here else f" on {host}"
+    found = f" It is process {process}{where}, since {since}."
+    if here and not os.path.exists(f"/proc/{process}") and os.path.exists("/proc/self"):
+        return f"{found} That has ended, but a process that it started holds the lock."
+    return f"{found} `kill {process}`{where} ends it."
+
+
+_held: set[int] = set()
+
+
+def _forget_locks() -> None:
+    """In a process that was forked: it would hold its parent's locks as long as it lives."""
+    for lock in _held:
+        with contextlib.suppress(OSError):
+            os.close(lock)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_locks)
+
+
 @contextlib.contextmanager
 def locked(file: Path, busy: str | None = None) -> Iterator[None]:
     """Hold a lock. The system releases it when the process ends, even if it is killed.
 
     Args:
         file: the lock file. It is made if it is missing.
-        busy: message of the BusyError if another process holds the lock. None waits for it.
+        busy: message of the BusyError if another process holds the lock; who holds it is added.
+            None waits, and says for whom.
     """
     with translate_errors(file.parent, "cannot write to"):
         file.parent.stat()
@@ -110,13 +172,23 @@ def locked(file: Path, busy: str | None = None) -> Iterator[None]:
         if file.is_symlink():
             raise OSError(errno.ELOOP, "it is a symbolic link")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        lock = os.open(file, flags, 0o666)
+        lock, process = os.open(file, flags, 0o666), os.getpid()
+    waits = Waits(lambda line: print(line, file=sys.stderr))  # noqa: T201
     try:
-        with translate_errors(file, "cannot lock"):  # some network disks have no locks
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
-            except BlockingIOError as error:
-                raise BusyError(busy) from error
+        while True:
+            with translate_errors(file, "cannot lock"):  # some network disks have no locks
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError as error:
+                    if busy:
+                        raise BusyError(f"{busy}{_holder(file)}") from error
+            waits.tell("", f"Waiting for {file}, which another process holds.{_holder(file)}")
+            time.sleep(0.1)
+        _held.add(lock)
+        _note_holder(file)
         yield
     finally:
-        os.close(lock)
+        if os.getpid() == process:  # in a fork it is closed already
+            _held.discard(lock)
+            os.close(lock)

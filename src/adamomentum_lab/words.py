@@ -66,6 +66,14 @@ def join_words(names: Sequence[str], word: str = "and") -> str:
     return f"{', '.join(names[:-1])} {word} {names[-1]}"
 
 
+def duration(seconds: float) -> str:
+    """About so long, in words."""
+    for unit, size, limit in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
+        if seconds < limit:
+            return f"{max(1, round(seconds / size))} {unit}"
+    return f"{round(seconds / 86400)} days"
+
+
 def count_noun(n: int, noun: str) -> str:
     """Count things, such as `1 seed` or `2 seeds`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

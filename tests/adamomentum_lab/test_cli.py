@@ -313,7 +313,9 @@ def test_a_run_that_another_process_holds_is_refused_at_once(tmp_path):
         done = train(tmp_path)
         assert time.monotonic() - begun < 30  # it does not wait
     assert done.returncode == 1
-    assert done.stderr == f"adamomentum: another process is training the run in {folder}.\n"
+    busy = f"adamomentum: another process is training the run in {folder}. It is process"
+    assert done.stderr.startswith(f"{busy} {os.getpid()}, since 20")
+    assert len(done.stderr.splitlines()) == 1
     assert train(tmp_path).returncode == 0
 
 

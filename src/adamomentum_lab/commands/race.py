@@ -152,6 +152,14 @@ def race(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs at a time. [as many as there is room for]")
     ] = None,
+    run_timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            help="Seconds after which a run hangs and is ended. [10 times the longest finished "
+            "run, at least 600]",
+        ),
+    ] = None,
     runs: commands.RunsOption = Path("runs"),
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")
@@ -279,7 +287,7 @@ def race(
                 cpus=cpus_per_run,
                 gpus=gpus_per_run,
             )
-            pool.fresh, pool.explain = fresh, explain
+            pool.fresh, pool.explain, pool.limit = fresh, explain, run_timeout
             with pool, commands.quiet_output():
                 try:
                     result = run_race(plan, reference, store, pool, listeners)

@@ -17,11 +17,12 @@ from dataclasses import replace
 from adamomentum_lab import contenders
 from adamomentum_lab.engine.events import EpochEnded, Listener, RunBegun, RunEnded, RunUpdated
 from adamomentum_lab.engine.job import Job, execute, mark_stopped
-from adamomentum_lab.engine.messages import Busy, Died, Failed, Message, Progress
+from adamomentum_lab.engine.messages import Begun, Busy, Died, Failed, Message, Progress
 from adamomentum_lab.engine.reuse import Decision, Reuse
 from adamomentum_lab.engine.store import Run, Store
+from adamomentum_lab.engine.watch import Watch
 from adamomentum_lab.errors import DiskError, LabError, MachineError
-from adamomentum_lab.files import BusyError
+from adamomentum_lab.files import BusyError, Waits
 from adamomentum_lab.schedules import Moment
 from adamomentum_lab.selection import EpochRecord
 
@@ -50,8 +51,8 @@ def run_job(job: Job, send: Callable[[Message], None], stopped: Callable[[], boo
 
     try:
         run = execute(job, on_epoch, on_update, stopped)
-    except BusyError:
-        send(Busy())
+    except BusyError as error:
+        send(Busy(str(error)))
     except LabError as error:
         send(Failed(error))
     else:
@@ -93,6 +94,9 @@ class Driver(ABC):
     explain = False
     """Whether it is said of each run why it is repeated or not."""
 
+    limit: float | None = None
+    """Seconds after which a run hangs; None goes by those that have finished (`watch.py`)."""
+
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self.store, self.say = store, say
         self._tried: set[str] = set()
@@ -111,6 +115,10 @@ class Driver(ABC):
 
         The last message of a job frees its worker. Without running jobs, there are no messages.
         """
+
+    def _end(self, job: Job) -> None:
+        """End the run of this job at once, with all that it has started, and free its worker."""
+        raise NotImplementedError
 
     @abstractmethod
     def close(self) -> None:
@@ -180,6 +188,8 @@ class Driver(ABC):
             finish(job, known[job.spec.id])
         waiting = deque(job for job in waiting if job.spec.id not in results)
         out = 0  # jobs that workers have
+        watch = Watch(self.limit)
+        waits = Waits(self.say)
         while waiting or out:
             for _ in range(self._room(len(waiting))):
                 new = self._next(waiting, finish, reuse)
@@ -187,9 +197,10 @@ class Driver(ABC):
                     break
                 attempts[new.spec.id] = attempts.get(new.spec.id, 0) + 1
                 self._give(new)
+                watch.begin(new)
                 emit(RunBegun(new.stage, new.spec))
                 out += 1
-            for job, message in self._hear():
+            for job, message in self._messages(watch):
                 out -= not isinstance(message, Progress)
                 match message:
                     case RunUpdated():
@@ -211,13 +222,31 @@ class Driver(ABC):
                         try_again(job, str(error).rstrip("."), "lost")
                     case Failed():
                         fail(job, str(message.error))
-                    case Busy():  # try again later
+                    case Busy(who):  # try again later
                         attempts[job.spec.id] -= 1
                         waiting.append(job)
+                        waits.tell(job.spec.id, f"{who} This race waits for it.")
                         time.sleep(0.5)
                     case Died(how, by_machine):
                         try_again(job, how, "lost" if by_machine else "failed")
         return [results[job.spec.id] for job in jobs]
+
+    def _messages(self, watch: Watch) -> Iterator[tuple[Job, Message]]:
+        """What the engine hears, and that it has ended runs that hang."""
+        for job, message in self._hear():
+            if isinstance(message, Begun):
+                watch.start(job)
+                continue
+            if isinstance(message, Progress):
+                watch.hear(job)
+            else:
+                watch.end(job, isinstance(message, RunEnded) and message.run.status == "done")
+            yield job, message
+        for job, why in watch.hanging():
+            with contextlib.suppress(NotImplementedError):
+                self._end(job)
+                watch.end(job, finished=False)
+                yield job, Died(why)
 
     def _next(
         self, waiting: deque[Job], finish: Callable[[Job, Run], None], reuse: Reuse

@@ -55,6 +55,12 @@ def environment(device: str) -> Machine:
     }
 
 
+def look_around() -> None:
+    """Learn once what all runs of a process and its forks have in common."""
+    _processor()
+    _commit()
+
+
 @functools.cache
 def _processor() -> str | None:
     """Return the name of the processor, if the system knows it."""

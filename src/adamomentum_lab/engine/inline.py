@@ -47,8 +47,8 @@ class Inline(Driver):
                 case RunEnded(run=run) if run.status == "stopped" and self._stopped():
                     self.store.finish(run)
                     raise StoppedError
-                case Busy():
-                    raise BusyError(f"another process is training the run in {job.folder}.")
+                case Busy(who):
+                    raise BusyError(who)
             ended = not isinstance(message, Progress)
             yield job, message
         self._job = None

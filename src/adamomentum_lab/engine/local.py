@@ -16,7 +16,7 @@ from pathlib import Path
 
 from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.job import Job
-from adamomentum_lab.engine.messages import Died, Message, Progress, Ready, Setting
+from adamomentum_lab.engine.messages import Begun, Died, Message, Progress, Ready, Setting
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 
@@ -30,7 +30,9 @@ class _Worker:
     def __init__(self) -> None:
         self.job: Job | None = None
         self._begun = False
-        environ = {"OMP_NUM_THREADS": "1", **os.environ}  # before torch is loaded
+        self._run: int | None = None  # the process of the run
+        # Before torch is loaded. The order of a set of words must not depend on the process.
+        environ = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ}
         environ.pop("PYTHONSAFEPATH", None)  # Python must search the working directory, `cwd` below
         with contextlib.ExitStack() as opened:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
@@ -76,6 +78,10 @@ class _Worker:
             if self.connection.poll():
                 message: Message | Ready = self.connection.recv()
                 self._begun = True
+                if isinstance(message, Begun):
+                    self._run = message.process
+                elif not isinstance(message, Progress):
+                    self._run = None
                 return None if isinstance(message, Ready) else message
         except ConnectionResetError as error:
             raise EOFError from error
@@ -87,8 +93,9 @@ class _Worker:
         """Wait for its end, kill the rest of its process group, and return how it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(patience)  # it may end by itself, with its own exit status
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        for group in filter(None, (self._run, self.process.pid)):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
         status = self.process.wait()
         with self._opened:
             self._errors.seek(0)
@@ -140,6 +147,12 @@ class Local(Driver):
             if not isinstance(message, Progress):
                 worker.job = None
             yield job, message
+
+    def _end(self, job: Job) -> None:
+        [worker] = [one for one in self._running if one.job is job]
+        self._running.remove(worker)
+        with contextlib.suppress(LabError):
+            worker.end(0)
 
     def close(self) -> None:
         """Ask the workers to stop at their next update, with a checkpoint."""

@@ -23,8 +23,18 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """From the process of a run: it has started."""
+
+    process: int
+    """Its number, by which its group is ended."""
+
+
+@dataclass(frozen=True)
 class Busy:
     """Another process is training the run."""
+
+    who: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Died:
     """Whether by a signal or with its machine, and not by an exit status of its own."""
 
 
-Progress = RunUpdated | EpochEnded
+Progress = Begun | RunUpdated | EpochEnded
 """Messages of a running job. Any other message ends its job."""
 Message = Progress | RunEnded | Busy | Failed | Died
 """Messages about a job."""

@@ -26,15 +26,16 @@ from adamomentum_lab.contender import Entry
 from adamomentum_lab.engine.driver import Driver, stream_job
 from adamomentum_lab.engine.events import RunEnded
 from adamomentum_lab.engine.job import Job
-from adamomentum_lab.engine.messages import Died, Failed, Message, Progress, Ready
+from adamomentum_lab.engine.messages import Begun, Died, Failed, Message, Progress, Ready
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import translate_errors, write
 from adamomentum_lab.identity import digest
 
-# Set before Ray is imported. The first turns usage reports off. The second leaves
+# Set before Ray is imported. The first turns usage reports off. The last leaves
 # CUDA_VISIBLE_DEVICES as it is if a run needs no GPU, which silences a warning of Ray's.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("PYTHONHASHSEED", "0")  # as in local workers
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 try:
     import ray
@@ -206,7 +207,8 @@ class Ray(Driver):
             ray.shutdown()
             raise
         needs = {"num_cpus": self._cpus, "num_gpus": self._gpus}
-        self._task = ray.remote(**needs, max_retries=0, num_returns="streaming")(_work)
+        # A run begins in a new process, whatever the one before did to its own.
+        self._task = ray.remote(**needs, max_retries=0, max_calls=1, num_returns="streaming")(_work)
         # Every run may ask it at the same time.
         self._flag = ray.remote(num_cpus=0, max_concurrency=10_000)(_Flag).remote()
         return self
@@ -258,13 +260,18 @@ class Ray(Driver):
             self._begun = True
         for task in ready:
             message = _next(task)
+            job = self._running[task]
             if isinstance(message, Ready):
                 self._begun = True
-                continue
-            job = self._running[task]
+                message = Begun(0)
             if not isinstance(message, Progress):
                 del self._running[task]
             yield job, message
+
+    def _end(self, job: Job) -> None:
+        [task] = [one for one, own in self._running.items() if own is job]
+        del self._running[task]
+        ray.cancel(task, force=True)
 
     def close(self) -> None:
         """Ask the workers to stop at their next update, with a checkpoint."""

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsAdded, RunsDropped
 from adamomentum_lab.report.settings import settings_in_words
+from adamomentum_lab.words import duration
 
 if TYPE_CHECKING:
     from adamomentum_lab.engine.events import Event, Stage
@@ -20,14 +21,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T", bound="Display")
-
-
-def duration(seconds: float) -> str:
-    """About so long, in words."""
-    for unit, size, limit in (("s", 1, 90), ("min", 60, 90 * 60), ("h", 3600, 48 * 3600)):
-        if seconds < limit:
-            return f"{max(1, round(seconds / size))} {unit}"
-    return f"{round(seconds / 86400)} days"
 
 
 class Display:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import random
 import signal
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from multiprocessing import resource_tracker
@@ -38,11 +40,15 @@ def seed_for(seed: int, *stages: int) -> int:
 
 
 def set_seed(device: torch.device, seed: int) -> None:
-    """Seed the CPU and this device only.
+    """Seed the CPU and this device only, and the generators of Python and NumPy, which a workload
+    may use.
 
     torch.manual_seed also queues a call for every device that is not initialised, which is slow.
     """
     torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
 

@@ -1,5 +1,6 @@
 """The engine of worker processes: what happens when work goes wrong."""
 
+import contextlib
 import os
 import platform
 import subprocess
@@ -17,6 +18,7 @@ from adamomentum_lab.engine.local import Local
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import locked
 from tests.adamomentum_lab.problems import write_problem
 
 pytestmark = pytest.mark.slow
@@ -39,6 +41,12 @@ def jobs_of(store, folder, problem, seeds, more=""):
         for seed in seeds
     ]
     return [Job(spec, origin, store.folder_of(spec)) for spec in specs]
+
+
+def has_ended(mark):
+    """Whether the process whose number is in a file is gone, or waits for nothing but that."""
+    state = Path(f"/proc/{mark.read_text()}/stat")
+    return not state.exists() or state.read_text().split()[2] == "Z"
 
 
 @pytest.fixture(scope="module")
@@ -240,9 +248,185 @@ def test_the_death_of_a_worker_is_noticed_though_its_child_lives(one_at_a_time, 
     begun = time.monotonic()
     (run,) = engine.run([job])
     assert run.status == "done"
-    assert engine.said == [
-        "adamomentum on plain, seed 1: its process ended with status -9; the run is tried again."
-    ]
+    how = "its process was ended by SIGKILL; memory may have run out"
+    assert engine.said == [f"adamomentum on plain, seed 1: {how}; the run is tried again."]
     assert time.monotonic() - begun < 60  # most of it for the new worker
-    state = Path(f"/proc/{job.reference.file.with_suffix('.child').read_text()}/stat")
-    assert not state.exists() or state.read_text().split()[2] == "Z"
+    assert has_ended(job.reference.file.with_suffix(".child"))
+
+
+# Fails if anything is not as in a new process, and leaves everything otherwise when it ends.
+LEAVES_A_MESS = """
+    epochs = 1
+
+    def data(self):
+        import locale, random, signal, sys, threading, warnings
+        import numpy
+        found = {
+            "dtype": torch.get_default_dtype() == torch.float32,
+            "threads of torch": torch.get_num_threads() == 1,
+            "deterministic": not torch.are_deterministic_algorithms_enabled(),
+            "gradients": torch.is_grad_enabled(),
+            "anomalies": not torch.is_anomaly_enabled(),
+            "precision": torch.get_float32_matmul_precision() == "highest",
+            "device": torch.get_default_device().type == "cpu",
+            "environment": "MESS" not in os.environ,
+            "folder": os.getcwd() != "/",
+            "path": "/mess" not in sys.path,
+            "module": not hasattr(torch, "mess"),
+            "hook": not torch.nn.modules.module._global_forward_hooks,
+            "warnings": BytesWarning not in [filter[2] for filter in warnings.filters[:1]],
+            "numpy": numpy.geterr()["over"] == "warn",
+            "threads": "mess" not in [thread.name for thread in threading.enumerate()],
+            "recursion": sys.getrecursionlimit() != 4321,
+            "mask": os.umask(0o22) != 0o77,
+            "signal": signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL,
+        }
+        if leaked := [name for name, same in found.items() if not same]:
+            raise RuntimeError(f"leaked: {leaked}")
+        self.drawn = random.random() + numpy.random.rand()
+        self.drawn += 1e-3 * list({"a", "b", "c"}).index("a")
+        x = torch.randn(200, 5)
+        y = (x[:, 0] > 0).long()
+        return Data((x[:100], y[:100]), (x[100:150], y[100:150]), (x[150:], y[150:]))
+
+    def evaluate(self, model, split):
+        import random, signal, sys, threading, time, warnings
+        import numpy
+        if len(split[0]) == 50 and self.evaluated:
+            torch.set_default_dtype(torch.float64)
+            torch.set_num_threads(2)
+            torch.use_deterministic_algorithms(True)
+            torch._C._set_grad_enabled(False)
+            torch.autograd.set_detect_anomaly(True)
+            torch.set_float32_matmul_precision("medium")
+            torch.set_default_device("meta")
+            os.environ["MESS"] = "1"
+            os.chdir("/")
+            sys.path.append("/mess")
+            torch.mess = True
+            torch.nn.modules.module.register_module_forward_hook(lambda *_: None)
+            warnings.filterwarnings("error", category=BytesWarning)
+            numpy.seterr(over="raise")
+            threading.Thread(target=time.sleep, args=(300,), name="mess", daemon=True).start()
+            sys.setrecursionlimit(4321)
+            os.umask(0o77)
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            random.seed(7)
+            numpy.random.seed(7)
+        self.evaluated = True
+        return {"loss": 1.0, "accuracy": self.drawn}
+
+    evaluated = False
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_begins_in_a_new_process_whatever_the_one_before_did(engine, tmp_path, workers):
+    engine._workers = workers
+    runs = engine.run(jobs_of(engine.store, tmp_path, "plain", range(6), LEAVES_A_MESS))
+    assert [(run.status, run.error) for run in runs] == [("done", None)] * 6
+    # Data is the same for all seeds, also what is drawn with the generators of Python and NumPy.
+    assert len({run.epochs[0]["test"]["accuracy"] for run in runs}) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_a_worker_runs_nothing_itself(one_at_a_time, tmp_path):
+    """With a second thread, as OpenMP starts them, its forks might hang."""
+    engine = one_at_a_time
+    engine.run(jobs_of(engine.store, tmp_path, "plain", range(2)))
+    [worker] = [one for one in engine._running if one.is_alive][:1]
+    pid = worker.process.pid
+    assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
+    maps = Path(f"/proc/{pid}/environ").read_bytes()
+    assert b"PYTHONHASHSEED=0" in maps
+
+
+LEAVES_A_PROCESS = """
+    def loss(self, model, batch):
+        import subprocess
+        file = pathlib.Path(__file__).with_suffix(".left")
+        if not file.exists():
+            file.write_text(str(subprocess.Popen(["sleep", "300"]).pid))
+        return super().loss(model, batch)
+"""
+
+
+def test_what_a_run_has_started_ends_with_it(one_at_a_time, tmp_path):
+    engine = one_at_a_time
+    (job,) = jobs_of(engine.store, tmp_path, "plain", [1], LEAVES_A_PROCESS)
+    assert engine.run([job])[0].status == "done"
+    engine.run(jobs_of(engine.store, tmp_path, "bowl", [1]))  # the worker has looked after it
+    assert has_ended(job.reference.file.with_suffix(".left"))
+
+
+# Hangs once, in C and with the interpreter's lock, so that no thread of its own could end it.
+HANGS_ONCE = """
+    def loss(self, model, batch):
+        import ctypes
+        mark = pathlib.Path(__file__).with_suffix(".hung")
+        if not mark.exists():
+            mark.write_text(str(os.getpid()))
+            ctypes.PyDLL(None).sleep(1000)
+        return super().loss(model, batch)
+"""
+
+
+def test_a_run_that_hangs_is_ended_and_tried_again(one_at_a_time, tmp_path, monkeypatch):
+    engine = one_at_a_time
+    monkeypatch.setattr(engine, "limit", 8.0)
+    (job,) = jobs_of(engine.store, tmp_path, "plain", [1], HANGS_ONCE)
+    (run,) = engine.run([job])
+    assert run.status == "done"
+    [said] = engine.said
+    assert "it took longer than 8 s (--run-timeout) and was ended; its last sign of life" in said
+    assert has_ended(job.reference.file.with_suffix(".hung"))
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from adamomentum_lab.engine.local import Local
+from adamomentum_lab.engine.store import Store
+from tests.adamomentum_lab.engine.test_local import HANGS_ONCE, jobs_of
+
+folder = Path(sys.argv[1])
+store = Store(folder / "runs")
+with Local(store, 1, print) as engine:
+    engine.run(jobs_of(store, folder, "plain", [1], HANGS_ONCE))
+"""
+
+
+def test_a_run_that_hangs_ends_with_its_driver_and_frees_its_lock(engine, tmp_path):
+    """Also if it holds the interpreter's lock, and its driver is killed."""
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)])
+    mark = tmp_path / "plain.hung"
+    while not (mark.exists() and mark.read_text()):
+        time.sleep(0.1)
+        assert driver.poll() is None
+    driver.kill()
+    driver.wait()
+    (run,) = engine.run(jobs_of(engine.store, tmp_path, "plain", [1], HANGS_ONCE))
+    assert run.status == "done"
+    assert has_ended(mark)
+
+
+def test_a_race_that_waits_for_a_run_says_for_whom(one_at_a_time, tmp_path, monkeypatch):
+    engine = one_at_a_time
+    (job,) = jobs_of(engine.store, tmp_path, "plain", [1])
+    job.folder.mkdir(parents=True)
+    released = []
+
+    def say(line):
+        engine.said.append(line)
+        holding.close()
+        released.append(True)
+
+    holding = contextlib.ExitStack()
+    holding.enter_context(locked(job.folder / "lock"))
+    monkeypatch.setattr(engine, "say", say)
+    (run,) = engine.run([job])
+    assert (run.status, released) == ("done", [True])
+    [said] = engine.said
+    assert said.startswith(f"another process is training the run in {job.folder}. It is process ")
+    assert f"process {os.getpid()}, since 20" in said
+    assert said.endswith(f"`kill {os.getpid()}` ends it. This race waits for it.")
