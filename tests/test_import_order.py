@@ -15,7 +15,7 @@ adamomentum_lab.source
 adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
 adamomentum_lab.workload_checks
-adamomentum_lab.identity adamomentum_lab.inputs adamomentum_lab.catalog
+adamomentum_lab.identity adamomentum_lab.portable adamomentum_lab.inputs adamomentum_lab.catalog
 adamomentum_lab.contender
 adamomentum_lab.contenders
 adamomentum_lab
@@ -26,6 +26,7 @@ adamomentum_lab.engine
 adamomentum_lab.stats
 adamomentum_lab.race
 adamomentum_lab.report
+adamomentum_lab.api
 adamomentum_lab.bench
 adamomentum_lab.commands adamomentum_lab.cli
 adamomentum_paper.plugin adamomentum_paper.rules adamomentum_paper.grids

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from adamomentum_lab import plugins
-from adamomentum_lab.errors import LabError, printable, unknown
+from adamomentum_lab import plugins, portable
+from adamomentum_lab.errors import LabError, locate, printable, unknown
 from adamomentum_lab.identity import Parts, digest, parts
 from adamomentum_lab.inputs import Inputs, inputs_of, noticing
 from adamomentum_lab.modules import PREFIX, forget_workloads, import_file
@@ -41,12 +41,31 @@ class Reference:
     """Digest of what the file's numbers depend on. Runs of another version do not count."""
     module: str | None = None
     """The module of an installed workload; None for a user's file."""
+    given: bool = False
+    """Whether it is a class of a script or a notebook, which `portable` has under `code`."""
+
+    def __reduce__(self) -> Any:
+        state = tuple(getattr(self, field.name) for field in fields(self))
+        if self.given:
+            return portable.carry(self.code, Reference, *state)
+        return Reference, state
+
+    def locate(self, error: BaseException) -> LabError:
+        """Return an error that names the user's line."""
+        found = locate(error, self.file)
+        for place, cell in portable.cells(self.code).items() if self.given else ():
+            found = type(found)(str(found).replace(place, cell))
+        return found
 
     def load(self) -> type[Workload]:
         """Import and check the class. Errors in a user's file are raised unchanged."""
         from adamomentum_lab.workload import Workload
         from adamomentum_lab.workload_checks import check
 
+        if self.given:
+            cls: type[Workload] = portable.get(self.code)
+            check(cls, self.file)
+            return cls
         name = self.module or f"{PREFIX}{self.name}"
         module = sys.modules.get(name)
         if module is None or (not self.module and _loaded.get(name) != (self.file, self.code)):
@@ -76,7 +95,7 @@ class Reference:
     @property
     def parts(self) -> Parts:
         """What `code` is the digest of."""
-        return parts(self.file)
+        return portable.parts_of(self.code) if self.given else parts(self.file)
 
     @property
     def inputs(self) -> Inputs:
@@ -113,3 +132,18 @@ def find_workload(name_or_file: str) -> Reference:
         if not file.is_file():
             raise LabError(f"there is no file {name_or_file!r}.")
     return Reference(printable(file.stem), file.resolve(), digest(file), module)
+
+
+def refer(cls: type[Workload]) -> tuple[Reference, str | None]:
+    """Return the reference to a class, and why it cannot be identified, or else None.
+
+    An installed workload is found by its name.
+    """
+    name = {module: name for name, module in _workloads().items()}.get(cls.__module__)
+    if name is not None:
+        return find_workload(name), None
+    code, why = portable.add(cls, cls.__qualname__)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    # Its folder is where the names in `reads` start.
+    place = Path(file) if file else Path.cwd() / "notebook"
+    return Reference(printable(cls.__name__), place.resolve(), code, given=True), why

@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from adamomentum_lab import portable
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.schedules import Constant, Schedule
 from adamomentum_lab.space import DECADES_OF_LR, Settings, Space, Stated, Value
@@ -48,6 +49,12 @@ class Entry:
     """Digest of the code that defines it."""
     defaults: Mapping[str, Any]
     """Every setting before tuning, options included."""
+
+    def __reduce__(self) -> Any:
+        state = tuple(getattr(self, field.name) for field in fields(self))
+        if portable.knows(self.code):
+            return portable.carry(self.code, Entry, *state)
+        return Entry, state
 
     @property
     def label(self) -> str:

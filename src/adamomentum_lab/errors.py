@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import errno
+import functools
+import os
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -34,11 +37,14 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def locate(error: BaseException, file: Path) -> LabError:
-    """Return an error that names its place: the last line in the user's file, if it passed any."""
+    """Return an error that names its place: the last line in the user's file, if it passed any,
+    else the last line in any file that is not installed."""
     frames = traceback.extract_tb(error.__traceback__)
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(file)
+    users = [frame for frame in frames if not frame.filename.startswith(_foreign_folders())]
+    last = (users or frames)[-1:]
+    where = f"{last[0].filename}:{last[0].lineno}" if last else str(file)
     if line or lines:
         where = f"{file}:{line or lines[-1]}"
     kind = fault_of(error)
@@ -63,6 +69,15 @@ def fault_of(error: BaseException) -> type[LabError]:
     if lost or any(words in text.lower() for words in _OUT_OF_MEMORY):
         return MachineError
     return LabError
+
+
+@functools.cache
+def _foreign_folders() -> tuple[str, ...]:
+    """Where files are that the user has not written: Python's, those of packages and the lab's."""
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    folders = [sysconfig.get_path(kind) for kind in kinds]
+    folders += [os.path.realpath(folder) for folder in folders]
+    return "<", os.path.dirname(__file__), *folders
 
 
 def printable(text: str) -> str:

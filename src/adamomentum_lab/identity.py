@@ -30,8 +30,8 @@ FILE, TRAINING = "the file itself", "the lab's training code"
 FAMILY = ("adamomentum", "adamomentum_lab", "adamomentum_paper")
 NUMBERED = {
     "adversarial", "catalog", "contender", "contract", "engine", "errors", "files", "identity",
-    "inputs", "modules", "plugins", "rules", "schedules", "selection", "source", "space",
-    "training", "words", "workload", "workload_checks",
+    "inputs", "modules", "plugins", "portable", "rules", "schedules", "selection", "source",
+    "space", "training", "words", "workload", "workload_checks",
 }  # fmt: skip
 """The modules of the lab that `NUMBERS` stands for. Others, those of problems, data and contenders,
 count by themselves."""
@@ -58,7 +58,7 @@ def parts(file: Path) -> Parts:
         found[f"{name.replace('.', '/')}.py"] = _read(module).digest
         for source in _sources(name, module):
             found[f"{name.replace('.', '/')}/{source.name}"] = _read(source).digest
-    found |= {name: _version(name) for name in sorted(packages | {"torch"})}
+    found |= {name: version_of(name) for name in sorted(packages | {"torch"})}
     return {**found, TRAINING: str(NUMBERS)}
 
 
@@ -74,7 +74,9 @@ def reached_modules(file: Path) -> dict[str, Path]:
 
 def is_installed(file: str | Path) -> bool:
     """Whether a file is Python's, or of an installed package."""
-    return str(file).startswith(_installed_folders())
+    name = str(file)
+    packages = any(f"/{kind}-packages/" in name for kind in ("site", "dist"))  # of any environment
+    return packages or name.startswith(_installed_folders())
 
 
 def _follow(file: Path) -> tuple[dict[str, Path], set[str]]:
@@ -90,7 +92,7 @@ def _follow(file: Path) -> tuple[dict[str, Path], set[str]]:
             above = package.split(".")[: -(level - 1) or None] if level else []
             full = ".".join(filter(None, [*above, name]))
             top = full.partition(".")[0]
-            if full in seen or _is_covered(full):
+            if full in seen or is_covered(full):
                 continue
             seen.add(full)
             if _is_foreign(top):
@@ -105,7 +107,7 @@ def _follow(file: Path) -> tuple[dict[str, Path], set[str]]:
     return found, packages
 
 
-def _is_covered(module: str) -> bool:
+def is_covered(module: str) -> bool:
     """Whether `NUMBERS` stands for a module."""
     first, *rest = module.split(".")
     package = rest in ([], ["contenders"], ["problems"])
@@ -175,7 +177,7 @@ def _is_foreign(package: str) -> bool:
     return any(place.is_dir() or any(place.parent.glob(f"{package}.*")) for place in places)
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
     """Of the installed package that a name is imported from; empty if that is not known."""
     try:
         return metadata.version(package).partition("+")[0]  # the same on CPU and GPU

@@ -97,7 +97,7 @@ def quiet_output() -> Iterator[None]:
 
 def load_workload(reference: Reference) -> type[Workload]:
     """Load a workload. Errors in the user's file name its line."""
-    from adamomentum_lab.errors import LabError, locate
+    from adamomentum_lab.errors import LabError
 
     try:
         with quiet_output():
@@ -105,4 +105,4 @@ def load_workload(reference: Reference) -> type[Workload]:
     except LabError:
         raise
     except Exception as error:
-        raise locate(error, reference.file) from error
+        raise reference.locate(error) from error

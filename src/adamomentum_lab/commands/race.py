@@ -16,8 +16,6 @@ from adamomentum_lab.engine.factory import ENGINES
 
 if TYPE_CHECKING:
     from adamomentum_lab.contender import Contender
-    from adamomentum_lab.engine.events import Listener
-    from adamomentum_lab.race.result import Result
     from adamomentum_lab.workload import Workload
 
 
@@ -209,9 +207,11 @@ def race(
         why = "with --trials 0" if tuned else f"under the protocol {protocol!r}"
         raise typer.BadParameter(f"nothing is tuned {why}; leave --{option} out")
 
-    raced = given or _default_contenders(cls, protocol)
+    from adamomentum_lab import api
+
+    raced = given or api.default_contenders(cls, protocol)
     raced = [one.with_schedule(cls.schedule_settings) for one in raced]
-    from adamomentum_lab.race.plan import Plan, Race, make_plan
+    from adamomentum_lab.race.plan import Race, make_plan
 
     what = Race(
         workload=reference.name,
@@ -238,69 +238,38 @@ def race(
     if dry_run and as_json:
         typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
         return
-    from adamomentum_lab.race.looks import plan_looks
-    from adamomentum_lab.race.result import write as write_race
-    from adamomentum_lab.race.reuse import show_stored_runs
-    from adamomentum_lab.race.studies import record_studies, studies_of
-    from adamomentum_lab.report.progress import RaceDisplay
-    from adamomentum_lab.report.sentences import of_faults, of_sight
+    from adamomentum_lab.report.sentences import of_faults
     from adamomentum_lab.report.terminal import plan_lines, show_race, show_studies, trial_lines
-
-    def before(plan: Plan, store: Store) -> list[str]:
-        stored, lines = show_stored_runs(plan, reference, store, fresh, explain and dry_run)
-        return [*plan_lines(plan, stored), *lines]
 
     if dry_run:
         there = (runs / "runs.sqlite").exists()
-        lines = before(plan, Store(runs)) if there else plan_lines(plan, [])
+        known = (plan, reference, Store(runs), fresh, explain) if there else None
+        lines = api.lines_before(*known) if known else plan_lines(plan, [])
         typer.echo("\n".join([*lines, *trial_lines(plan)]))
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    store = Store(runs)
-
-    def run(one: Race) -> Result:
-        """Run one study, and write what was found."""
-        from adamomentum_lab.race.race import run_race
-
-        plan, folder = make_plan(one, cls), runs / "races" / one.id
-        with commands.quiet_output():
-            problem = cls(size, protocol)
-        with RaceDisplay(plan, problem) as display:
-            listeners: list[Listener] = [display.hear]
-            if tensorboard:
-                from adamomentum_lab.report.tensorboard import TensorBoard
-
-                listeners.append(TensorBoard(folder / "tensorboard").hear)
-            if studies > 1:
-                display.say(f"Study {one.study + 1} of {studies}")
-            lines = before(plan, store)
-            levels = plan_looks(one, store, studies if studies > 1 else 0)
-            for line in (*lines, *of_sight(one, levels)):
-                display.say(line)
-            display.start()
-            pool = make_engine(
+    try:
+        found = api.run_studies(
+            what,
+            reference,
+            cls,
+            runs=runs,
+            engine=functools.partial(
+                make_engine,
                 engine,
-                store,
-                display.say,
                 jobs=jobs,
                 address=address,
                 cpus=cpus_per_run,
                 gpus=gpus_per_run,
-            )
-            pool.fresh, pool.explain, pool.limit = fresh, explain, run_timeout
-            with pool, commands.quiet_output():
-                try:
-                    result = run_race(plan, reference, store, pool, listeners)
-                except KeyboardInterrupt as error:
-                    raise StoppedError from error
-                write_race(result, folder)
-        return result
-
-    found = [run(one) for one in studies_of(what)]
-    if studies > 1:
-        found = record_studies(found, store)
-        for one in found:
-            write_race(one, runs / "races" / one.race.id)
+            ),
+            fresh=fresh,
+            explain=explain,
+            limit=run_timeout,
+            trackers=("tensorboard",) if tensorboard else (),
+            quiet=commands.quiet_output,
+        )
+    except KeyboardInterrupt as error:
+        raise StoppedError from error
     faults = [run for one in found for run in one.faults]
     if as_json:
         from adamomentum_lab.report import data
@@ -316,15 +285,6 @@ def race(
 
 def _split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _default_contenders(cls: type[Workload], protocol: str) -> list[Contender]:
-    """The standard ones; where a protocol states settings, those that it states some for."""
-    from adamomentum_lab import contenders
-
-    stated = {} if cls.rules_of(protocol).tune else cls.settings.get(protocol, {})
-    raced = map(contenders.get, contenders.STANDARD)
-    return [one for one in raced if not stated or one.settings_for(stated)]
 
 
 def _settings_to_tune(

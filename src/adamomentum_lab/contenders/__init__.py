@@ -11,17 +11,19 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from adamomentum_lab import portable
 from adamomentum_lab.catalog import modules
 from adamomentum_lab.contender import Contender, Entry
-from adamomentum_lab.contenders._written import parse, split
+from adamomentum_lab.contenders._written import NAME, parse, split
 from adamomentum_lab.errors import LabError, unknown
-from adamomentum_lab.identity import Parts, digest_of, parts
+from adamomentum_lab.identity import FAMILY, Parts, digest_of, is_installed, parts
 
 STANDARD = ("sgdm", "adam", "adamw", "yogi", "adabound", "radam", "adabelief", "adamomentum")
 """The optimizers of a race by default. Lists begin with them; the others follow in alphabetical
@@ -93,14 +95,45 @@ def find(text: str) -> Contender:
     return _make(name, target, _as_text(written.options), code)
 
 
+def refer(value: Any, name: str = "") -> tuple[Contender, str | None]:
+    """The contender that a class, a function or a Contender of this process stands for, and why it
+    cannot be identified, or else None."""
+    module, attribute = getattr(value, "__module__", ""), getattr(value, "__qualname__", "")
+    named = f"{name}=" if name else ""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    installed = is_installed(file) or module.partition(".")[0] in FAMILY
+    if attribute and "<" not in attribute and installed:
+        return find(f"{named}{module}:{attribute}"), None
+    if isinstance(value, Contender):
+        attribute = value.name or getattr(value.optimizer, "__name__", "")
+    name = name or attribute.rpartition(".")[2]
+    if not NAME.fullmatch(name):
+        raise LabError(f"{value!r} needs a name; write optimizers={{'mine': ...}}.")
+    if name in _files():
+        other = f"write optimizers={{'my-{name}': ...}}"
+        raise LabError(f"{name!r} is one of the lab's optimizers; {other}.")
+    code, why = portable.add(value, name)
+    return _make(name, f"given:{attribute or name}", "{}", code), why
+
+
 def find_all(text: str) -> list[Contender]:
     """The contenders that a list with commas stands for. Commas inside brackets do not separate."""
     found = [find(part) for part in split(text)]
-    several = [name for name, count in Counter(one.name for one in found).items() if count > 1]
-    if several:
-        again = f"name one of them, as other={_last(text, several[0])}"
-        raise LabError(f"two optimizers are called {several[0]!r}; {again}.")
+    if name := _repeated(found):
+        again = f"name one of them, as other={_last(text, name)}"
+        raise LabError(f"two optimizers are called {name!r}; {again}.")
     return found
+
+
+def check_distinct(found: Iterable[Contender]) -> None:
+    """Raise a LabError if two of them have the same name."""
+    if name := _repeated(found):
+        raise LabError(f"two optimizers are called {name!r}; write optimizers={{'other': ...}}.")
+
+
+def _repeated(found: Iterable[Contender]) -> str:
+    counts = Counter(one.name for one in found)
+    return next((name for name, count in counts.items() if count > 1), "")
 
 
 def load(name: str, entry: Entry | None) -> Contender:
@@ -121,6 +154,8 @@ def parts_for(name: str, entry: Entry | None) -> Parts:
     """What the code of `origin` is the digest of."""
     if entry is None or entry.target in _files():
         return parts_of(name if entry is None else entry.target)
+    if portable.knows(entry.code):
+        return portable.parts_of(entry.code)
     from adamomentum_lab.contenders import _found
 
     return _found.find(entry.target).parts
@@ -135,6 +170,11 @@ def _make(name: str, target: str, options: str, code: str) -> Contender:
         lab.check(given)
         now, like = code_of(target), lab.like or {"*": target}
         made = replace(lab, settings={**lab.settings, **given}, like=like)
+    elif portable.knows(code):
+        from adamomentum_lab.contenders import _from_user
+
+        now = code
+        made = _from_user.make(portable.get(code), given, target.rpartition(":")[2])
     else:
         from adamomentum_lab.contenders import _found, _from_user  # which import torch
 

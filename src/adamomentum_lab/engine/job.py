@@ -21,7 +21,7 @@ from adamomentum_lab.engine.environment import Machine, environment
 from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run
-from adamomentum_lab.errors import LabError, locate
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import dumps, locked, write
 from adamomentum_lab.inputs import Prints, changed_inputs, noticing, print_declared
 from adamomentum_lab.schedules import Moment
@@ -174,7 +174,7 @@ def _train(
     except LabError:
         raise
     except (Exception, SystemExit) as error:
-        raise locate(error, reference.file) from error
+        raise reference.locate(error) from error
 
 
 def _check_inputs(job: Job, checkpoints: Checkpoints, inputs: Prints) -> None:

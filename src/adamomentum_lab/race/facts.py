@@ -151,7 +151,9 @@ def _plain(value: Value) -> Value:
 
 
 def command(race: Race, reference: Reference) -> str:
-    """The command that runs the same race again."""
+    """The command that runs the same race again. Empty for a class of a script or a notebook."""
+    if reference.given:
+        return ""
     place = race.workload if reference.module else str(reference.file)
     return shlex.join(["adamomentum", "race", place, *options(race)])
 

@@ -211,7 +211,7 @@ def write(result: Result, folder: Path) -> None:
     contents = {
         "race.json": result.record.dumps(),
         "ranking.csv": _csv(_ranking_row(row, workload) for row in result.rows),
-        "runs.csv": _csv(_run_row(run, workload) for run in result.runs),
+        "runs.csv": _csv(run_row(run, workload) for run in result.runs),
     }
     try:
         for name, content in contents.items():
@@ -254,7 +254,8 @@ def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
     }
 
 
-def _run_row(run: RunRecord, workload: WorkloadFacts) -> dict[str, object]:
+def run_row(run: RunRecord, workload: WorkloadFacts) -> dict[str, object]:
+    """A row of the table of all runs."""
     end, metric = reported_epoch(run, workload), workload.metric
     return {
         "stage": run.stage,

@@ -10,6 +10,7 @@ from rich import progress
 from rich.console import Console
 
 from adamomentum_lab.engine.events import EpochEnded, RunEnded, RunsAdded, RunsDropped
+from adamomentum_lab.report import notebook
 from adamomentum_lab.report.settings import settings_in_words
 from adamomentum_lab.words import duration
 
@@ -29,7 +30,12 @@ class Display:
     def __init__(self) -> None:
         self.console = Console(stderr=True, highlight=False)
         self._bars: progress.Progress | None = None
-        if self.console.is_terminal:
+        self._block = notebook.Block() if notebook.is_here() else None
+        self._lines: list[str] = []
+        self._shown = 0.0
+        if self._block is not None:
+            self._bars = progress.Progress(disable=True)  # it counts; the block shows
+        elif self.console.is_terminal:
             self._bars = progress.Progress(
                 progress.TextColumn("{task.description}"),
                 progress.BarColumn(bar_width=None),
@@ -64,6 +70,7 @@ class Display:
         if part is not None:
             self._bars.start_task(self._tasks[part])
             self._bars.update(self._tasks[part], advance=1, note=note)
+        self._refresh()
 
     def drop(self, part: str, steps: int) -> None:
         """So many of a part are not to be done after all."""
@@ -86,6 +93,10 @@ class Display:
 
     def say(self, line: str) -> None:
         """A line that stays."""
+        if self._block is not None:
+            self._lines.append(line)
+            self._refresh(anyway=True)
+            return
         self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)
 
     def __enter__(self: T) -> T:
@@ -96,6 +107,28 @@ class Display:
     def __exit__(self, *_: object) -> None:
         if self._bars is not None:
             self._bars.stop()
+        self._refresh(anyway=True)
+
+    def _refresh(self, anyway: bool = False) -> None:
+        """Show the bars in a notebook, at most four times a second."""
+        if self._block is None or self._bars is None:
+            return
+        if anyway or time.monotonic() - self._shown > 0.25:
+            self._shown = time.monotonic()
+            tasks = self._bars.tasks
+            self._block.show(
+                self._lines,
+                [
+                    (
+                        task.description,
+                        int(task.completed),
+                        int(task.total or 0),
+                        task.fields["note"],
+                    )
+                    for task in tasks
+                ],
+                duration(tasks[-1].elapsed or 0.0) if tasks else "",
+            )
 
 
 class Pace:
