@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,6 +193,8 @@ def race(
         listeners=listeners,
         notes=unclear,
     )
+    if found.faults:
+        warnings.warn(sentences.of_faults(found.faults), stacklevel=2)
     return Result(found.record, found.name, Path(runs))
 
 

@@ -173,7 +173,11 @@ def _is_foreign(package: str) -> bool:
     """Whether a package is Python's, or installed and not of the lab's family."""
     if package in sys.stdlib_module_names or package in FAMILY:
         return package in sys.stdlib_module_names
-    places = [Path(sysconfig.get_path(kind)) / package for kind in ("purelib", "platlib")]
+    folders = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
+    folders |= {
+        folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))
+    }
+    places = [Path(folder) / package for folder in folders]
     return any(place.is_dir() or any(place.parent.glob(f"{package}.*")) for place in places)
 
 
