@@ -18,7 +18,6 @@ adamomentum_lab.workload_checks
 adamomentum_lab.identity adamomentum_lab.portable adamomentum_lab.inputs adamomentum_lab.catalog
 adamomentum_lab.contender
 adamomentum_lab.contenders
-adamomentum_lab
 adamomentum_lab.digits adamomentum_lab.mnist1d adamomentum_lab.problems
 adamomentum_lab.contract
 adamomentum_lab.training
@@ -27,6 +26,7 @@ adamomentum_lab.stats
 adamomentum_lab.race
 adamomentum_lab.report
 adamomentum_lab.api
+adamomentum_lab
 adamomentum_lab.bench
 adamomentum_lab.commands adamomentum_lab.cli
 adamomentum_paper.plugin adamomentum_paper.rules adamomentum_paper.grids
