@@ -102,6 +102,7 @@ def race(
     gpus_per_run: float = 0.0,
     runs: Path | str = "runs",
     fresh: bool = False,
+    run_timeout: float | None = None,
     trackers: Sequence[str] = (),
     listeners: Iterable[Listener] = (),
 ) -> Result:
@@ -139,6 +140,7 @@ def race(
         gpus_per_run: GPUs of each run (Ray only).
         runs: folder of results.
         fresh: ignore stored runs.
+        run_timeout: seconds after which a run hangs and is ended.
         trackers: where to log runs too, such as "tensorboard".
         listeners: called with every event of the race.
     """
@@ -189,6 +191,7 @@ def race(
             gpus=gpus_per_run,
         ),
         fresh=fresh,
+        limit=run_timeout,
         trackers=trackers,
         listeners=listeners,
         notes=unclear,
@@ -267,6 +270,7 @@ def run_studies(
     engine: Callable[..., Driver],
     fresh: bool = False,
     explain: bool = False,
+    limit: float | None = None,
     trackers: Sequence[str] = (),
     listeners: Iterable[Listener] = (),
     notes: Sequence[str] = (),
@@ -292,7 +296,7 @@ def run_studies(
                 display.say(line)
             display.start()
             pool = engine(store, display.say)
-            pool.fresh, pool.explain = fresh, explain
+            pool.fresh, pool.explain, pool.limit = fresh, explain, limit
             with pool, quiet():
                 found = run_race(plan, reference, store, pool, heard)
                 results.write(found, folder)
