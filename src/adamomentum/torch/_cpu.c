@@ -43,8 +43,21 @@ enum { DL_CPU = 1, DL_FLOAT = 2, DL_BFLOAT = 4 };
 
 static const DLExchange *exchange;
 static PyTypeObject *tensor_type, *parameter_type;
-static PyObject *name_grad, *name_is_neg, *name_of[ROLES];
-static PyCFunction is_neg; /* Tensor.is_neg, or NULL if it is not a plain C method */
+static PyObject *name_grad, *name_of[ROLES], *count_threads;
+
+/* A method of Tensor without arguments. A direct call of its C function is cheaper. */
+typedef struct {
+    PyObject *name;
+    PyCFunction function; /* NULL if it is not a plain C function */
+} Method;
+
+static Method is_neg, untyped_storage;
+
+static PyObject *call(const Method *method, PyObject *tensor)
+{
+    return method->function ? method->function(tensor, NULL)
+                            : PyObject_CallMethodObjArgs(tensor, method->name, NULL);
+}
 
 /* ---- gathering: which tensors can be updated through their pointers ---- */
 
@@ -68,8 +81,7 @@ static int is_plain(PyObject *object)
  * this. The call lets other threads run. */
 static int is_negated(PyObject *tensor)
 {
-    PyObject *answer = is_neg ? is_neg(tensor, NULL)
-                              : PyObject_CallMethodObjArgs(tensor, name_is_neg, NULL);
+    PyObject *answer = call(&is_neg, tensor);
     if (!answer) {
         PyErr_Clear();
         return 1;
@@ -162,15 +174,21 @@ static int reserve(void **array, Py_ssize_t *room, Py_ssize_t index, size_t widt
     return 1;
 }
 
-/* Adds a parameter to the plan. Returns 1 (added), 0 (not eligible) or -1 (error). `objects` are in
- * the order of Role; the caller holds references to them. objects[V_MAX] may be NULL. */
-static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
+/* Like `add`; sets `storages` to new references if they must be held. */
+static int add_held(Plan *plan, PyObject *const objects[ROLES], PyObject *storages[ROLES],
+                    int stochastic)
 {
     /* Calls that let other threads run come first; the pointers are read after them. */
     for (int i = 0; i < ROLES; i++) {
         if (!objects[i]) {
             if (i != V_MAX) return 0;
         } else if (!is_plain(objects[i]) || is_negated(objects[i])) {
+            return 0;
+        }
+    }
+    for (int i = 0; plan->hold && i < ROLES; i++) {
+        if (objects[i] && !(storages[i] = call(&untyped_storage, objects[i]))) {
+            PyErr_Clear();
             return 0;
         }
     }
@@ -208,17 +226,33 @@ static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
     for (int i = 0; i < ROLES; i++) {
         r->data[i] = tensors[i].data;
         r->alive[i] = objects[i];
+        r->storages[i] = storages[i];
         Py_XINCREF(objects[i]);
+        Py_XINCREF(storages[i]);
     }
     return 1;
+}
+
+/* Adds a parameter to the plan. Returns 1 (added), 0 (not eligible) or -1 (error). `objects` are in
+ * the order of Role; the caller holds references to them. objects[V_MAX] may be NULL. */
+static int add(Plan *plan, PyObject *const objects[ROLES], int stochastic)
+{
+    PyObject *storages[ROLES] = {NULL};
+    const int added = add_held(plan, objects, storages, stochastic);
+    for (int i = 0; plan->hold && i < ROLES; i++) Py_XDECREF(storages[i]);
+    return added;
 }
 
 static void empty(Plan *plan)
 {
     const Py_ssize_t size = plan->size;
     plan->size = 0;
-    for (Py_ssize_t i = 0; i < size; i++)
-        for (int j = 0; j < ROLES; j++) Py_XDECREF(plan->records[i].alive[j]);
+    for (Py_ssize_t i = 0; i < size; i++) {
+        for (int j = 0; j < ROLES; j++) {
+            Py_XDECREF(plan->records[i].alive[j]);
+            Py_XDECREF(plan->records[i].storages[j]);
+        }
+    }
 }
 
 static Plan *plan_of(PyObject *capsule)
@@ -250,6 +284,16 @@ static void destroy(PyObject *capsule)
 
 /* ---- Python interface ---- */
 
+static int find_method(Method *method, PyObject *tensor)
+{
+    PyObject *bound = PyObject_GetAttr(tensor, method->name);
+    if (!bound) return 0;
+    if (PyCFunction_CheckExact(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS)
+        method->function = PyCFunction_GetFunction(bound);
+    Py_DECREF(bound);
+    return 1;
+}
+
 static PyObject *py_bind(PyObject *module, PyObject *args)
 {
     PyObject *capsule, *tensor, *parameter;
@@ -260,12 +304,12 @@ static PyObject *py_bind(PyObject *module, PyObject *args)
         PyErr_SetString(PyExc_ImportError, "unsupported version of torch's DLPack exchange API");
         return NULL;
     }
-    /* A method without arguments is a C function of the object; a direct call is cheaper. */
-    PyObject *bound = PyObject_GetAttr(tensor, name_is_neg);
-    if (!bound) return NULL;
-    if (PyCFunction_CheckExact(bound) && PyCFunction_GetFlags(bound) == METH_NOARGS)
-        is_neg = PyCFunction_GetFunction(bound);
-    Py_DECREF(bound);
+    if (!find_method(&is_neg, tensor) || !find_method(&untyped_storage, tensor)) return NULL;
+    PyObject *threads = PyImport_ImportModule("_thread");
+    if (!threads) return NULL;
+    count_threads = PyObject_GetAttrString(threads, "_count");
+    Py_DECREF(threads);
+    if (!count_threads) return NULL;
     tensor_type = (PyTypeObject *)Py_NewRef((PyObject *)Py_TYPE(tensor));
     parameter_type = (PyTypeObject *)Py_NewRef(parameter);
     exchange = table;
@@ -274,10 +318,20 @@ static PyObject *py_bind(PyObject *module, PyObject *args)
 
 static PyObject *py_plan(PyObject *module, PyObject *unused)
 {
+    if (!count_threads) {
+        PyErr_SetString(PyExc_RuntimeError, "call bind() first");
+        return NULL;
+    }
+    PyObject *threads = PyObject_CallNoArgs(count_threads); /* besides the main thread */
+    if (!threads) return NULL;
+    const long others = PyLong_AsLong(threads);
+    Py_DECREF(threads);
     Plan *plan = spare ? spare : calloc(1, sizeof(Plan));
+    spare = NULL;
     if (!plan) return PyErr_NoMemory();
+    plan->hold = others != 0;
     PyObject *capsule = PyCapsule_New(plan, "adamomentum.plan", destroy);
-    spare = capsule ? NULL : plan;
+    if (!capsule) spare = plan;
     return capsule;
 }
 
@@ -499,8 +553,9 @@ PyMODINIT_FUNC PyInit__cpu(void)
                                              [V_MAX] = "max_exp_avg_momentum_sq",
                                              [STEP] = "step"};
     name_grad = PyUnicode_InternFromString("grad");
-    name_is_neg = PyUnicode_InternFromString("is_neg");
-    if (!name_grad || !name_is_neg) return NULL;
+    is_neg.name = PyUnicode_InternFromString("is_neg");
+    untyped_storage.name = PyUnicode_InternFromString("untyped_storage");
+    if (!name_grad || !is_neg.name || !untyped_storage.name) return NULL;
     for (int i = M; i < ROLES; i++)
         if (!(name_of[i] = PyUnicode_InternFromString(names[i]))) return NULL;
     choose_loops();

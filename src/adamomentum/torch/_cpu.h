@@ -14,14 +14,15 @@ enum Flag { COUPLED = 1, AMSGRAD = 2, NESTEROV = 4, RECTIFY = 8 };
 /* The tensors of one parameter, in the order in which they are read. */
 enum Role { PARAM, GRAD, M, V, V_MAX, STEP, ROLES };
 
-/* One parameter. Its pointers are valid while `alive` holds the tensors and none is resized. */
+/* One parameter. Its pointers are valid while `alive` holds the tensors, and `storages` their memory,
+ * which other threads may take from them. No tensor may be resized. */
 typedef struct {
     char *data[ROLES]; /* data[V_MAX] is NULL without AMSGrad */
     int64_t size;
     uint8_t param_type, grad_type, state_type, step_type;
     double t;           /* the number of this step */
     Py_ssize_t scalars; /* its row in the table of scalars, one for each distinct step */
-    PyObject *alive[ROLES];
+    PyObject *alive[ROLES], *storages[ROLES];
 } Record;
 
 /* A row of the array that Python passes: the fields of Scalars in _scalars.py, in their order. */
@@ -43,6 +44,7 @@ typedef struct {
     Entry *table; /* scratch memory */
     Py_ssize_t table_room;
     const Scalars *scalars;
+    int hold; /* whether other threads are there, so that storages must be held */
 } Plan;
 
 /* Call it once, first. */

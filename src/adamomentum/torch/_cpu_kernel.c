@@ -219,6 +219,7 @@ static void update(const Loops *loops, const Record *r, int64_t from, int64_t to
 
 typedef struct {
     const char *start, *end;
+    int written;
 } Range;
 
 static int by_start(const void *a, const void *b)
@@ -227,25 +228,31 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Whether two tensors that a step writes share memory: a parameter listed twice, or two views of
- * one storage. Returns 1, 0, or -1 if out of memory. */
+/* Whether a tensor that the step writes shares memory with another tensor: a parameter listed twice,
+ * two views of one storage, or the gradient of one parameter in another. Returns 1, 0, or -1 if out
+ * of memory. */
 static int overlap(const Plan *plan)
 {
-    static const enum Role written[] = {PARAM, M, V, V_MAX};
-    Range *ranges = malloc((size_t)plan->size * 4 * sizeof(Range));
+    Range *ranges = malloc((size_t)plan->size * STEP * sizeof(Range));
     if (!ranges) return -1;
     size_t count = 0;
     for (Py_ssize_t i = 0; i < plan->size; i++) {
         const Record *r = &plan->records[i];
-        for (int j = 0; j < 4 && r->size; j++) {
-            const char *start = r->data[written[j]];
-            const int type = written[j] == PARAM ? r->param_type : r->state_type;
-            if (start) ranges[count++] = (Range){start, start + r->size * width_of[type]};
+        const uint8_t types[] = {r->param_type, r->grad_type, r->state_type};
+        for (int role = PARAM; role < STEP && r->size; role++) {
+            const char *start = r->data[role];
+            const int64_t bytes = r->size * width_of[types[role < M ? role : M]];
+            if (start) ranges[count++] = (Range){start, start + bytes, role != GRAD};
         }
     }
     qsort(ranges, count, sizeof(Range), by_start);
+    const char *end = NULL, *end_written = NULL; /* of the ranges so far */
     int found = 0;
-    for (size_t i = 1; i < count && !found; i++) found = ranges[i].start < ranges[i - 1].end;
+    for (const Range *r = ranges; r < ranges + count && !found; r++) {
+        found = r->start < (r->written ? end : end_written);
+        if (r->end > end) end = r->end;
+        if (r->written && r->end > end_written) end_written = r->end;
+    }
     free(ranges);
     return found;
 }

@@ -125,11 +125,11 @@ def _value(number: float | Tensor) -> float:
 
 
 def _pair(betas: Any) -> tuple[Any, Any]:
-    if not isinstance(betas, (tuple, list)):
-        raise TypeError(f"betas must be a pair of numbers, but is {betas!r}.")
-    if len(betas) != 2:
-        raise ValueError(f"betas must be a pair of numbers, but is {betas!r}.")
-    return _number("betas[0]", betas[0]), _number("betas[1]", betas[1])
+    try:
+        first, second = betas
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"betas must be a pair of numbers, but is {betas!r}.") from None
+    return _number("betas[0]", first), _number("betas[1]", second)
 
 
 def _state_dtype(dtype: Any) -> str | None:

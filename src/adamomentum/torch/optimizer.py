@@ -184,7 +184,7 @@ class AdaMomentum(Optimizer):
             params, states = self._states_of_graph(group)
         else:
             check_running(group)
-            params, states = group["params"], self.state
+            params, states = list(group["params"]), self.state
             if _native.wants(group):
                 # Checks in Python take longer than the kernel's step of a small tensor. The
                 # kernel claims only parameters that pass all checks, so they are not repeated.

@@ -102,8 +102,7 @@ def replace():
     while time.monotonic() < stop:
         for param in params:
             state = optimizer.state[param]
-            for key in list(state):
-                state[key] = state[key].clone()
+            REPLACE
             param.grad = torch.ones(64)
 threads = [threading.Thread(target=replace) for _ in range(3)]
 for thread in threads:
@@ -116,11 +115,17 @@ print("alive")
 """
 
 
+KINDS = {
+    "tensors": "for key in list(state): state[key] = state[key].clone()",
+    "memory": "for x in (param, param.grad, *state.values()): x.data = x.data.clone()",
+}
+
+
 @pytest.mark.slow
-def test_state_that_other_threads_replace_is_kept_alive():
-    done = subprocess.run(
-        [sys.executable, "-c", REPLACE], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_other_threads_replace_is_kept_alive(kind):
+    code = REPLACE.replace("REPLACE", KINDS[kind])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "alive\n", done.stderr[-2000:]
 
 
@@ -206,14 +211,19 @@ def test_lazily_negated_tensors_are_refused(key):
             stepped(options, before=negate)
 
 
-def test_parameters_that_share_memory_are_updated_in_order():
+@pytest.mark.parametrize("grads", [False, True])
+def test_parameters_that_share_memory_are_updated_in_order(grads):
+    """Parameters with each other, or each with the gradient of the one before it."""
+
     def walk(threads):
         torch.set_num_threads(threads)
-        base = torch.linspace(-1, 1, 300_000)
-        params = [torch.nn.Parameter(base[start : start + 200_000]) for start in (0, 7, 100_000)]
+        base = torch.linspace(-1, 1, 400_000)
+        starts = range(0, 400_000, 12_500) if grads else (0, 7, 100_000)
+        size = 12_500 if grads else 200_000
+        params = [torch.nn.Parameter(base[start : start + size]) for start in starts]
         optimizer = AdaMomentum(params, lr=0.1, weight_decay=0.1, fused=True)
-        for param in params:
-            param.grad = torch.cos(torch.arange(200_000.0))
+        for i, param in enumerate(params):
+            param.grad = params[i - 1].data if grads else torch.cos(torch.arange(float(size)))
         for _ in range(5):
             optimizer.step()
         return base

@@ -3,6 +3,7 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -375,13 +376,24 @@ def test_cyclic_schedulers_set_betas_as_they_do_with_adam(backend, schedule, ten
     assert traces[0] == traces[1]
 
 
-def test_betas_may_become_a_list():
-    tuples, lists = parameter(3), parameter(3)
-    for param, betas in ((tuples, (0.8, 0.99)), (lists, [0.8, 0.99])):
+@pytest.mark.parametrize("kind", [list, np.array, lambda x: torch.tensor(x, dtype=torch.float64)])
+def test_betas_may_become_another_pair(kind):
+    tuples, others = parameter(3), parameter(3)
+    for param, betas in ((tuples, (0.8, 0.99)), (others, kind((0.8, 0.99)))):
         optimizer = AdaMomentum([param])
         optimizer.param_groups[0]["betas"] = betas
         feed(optimizer, [param], range(3))
-    assert torch.equal(tuples, lists)
+    assert torch.equal(tuples, others)
+
+
+@each_backend
+def test_the_parameters_of_a_group_may_become_a_tuple(backend):
+    optimizer, first, second = two_groups(**backend)
+    again, first_again, second_again = two_groups(**backend)
+    again.param_groups[0]["params"] = (first_again,)
+    for each, params in ((optimizer, [first, second]), (again, [first_again, second_again])):
+        feed(each, params, range(2, 4))
+    assert torch.equal(first, first_again)
 
 
 def test_what_else_is_in_a_state_is_loaded_as_torch_loads_it():
