@@ -241,6 +241,11 @@ class Store:
             ).fetchall()
         return [StoredLook(*row) for row in rows]
 
+    def questions(self) -> list[str]:
+        """What was looked at."""
+        with self._transaction("DEFERRED") as db:
+            return [one for (one,) in db.execute("SELECT DISTINCT question FROM looks").fetchall()]
+
     def add_looks(self, question: str, looks: Iterable[StoredLook]) -> None:
         """Note looks; those that are known already stay as they were."""
         rows = [(question, *astuple(one)) for one in looks]

@@ -104,8 +104,11 @@ def run_race(
         first = next(one.run for one in done.values() if one.run.status in FAULTS)
         what = "every run failed" if finals else "every optimizer lost trials"
         raise LabError(f"{what}; the first: {first.error}")
-    seeds_of = {name: own.seeds for name, own in referee.contenders.items()}
-    looks = record_looks(race, store, levels, seeds_of)
+    scores = {
+        name: own.scores(own.tuned, own.seeds) if own.seeds else []
+        for name, own in referee.contenders.items()
+    }
+    looks = record_looks(race, store, levels, scores)
     runs = _in_order(plan, done)
     folders = {
         name: [

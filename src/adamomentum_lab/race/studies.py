@@ -29,7 +29,8 @@ def record_studies(results: Sequence[Result], store: Store) -> list[Result]:
     """Note in the store the look at all studies together, and in each record."""
     race, count = results[0].race, len(results)
     levels = plan_looks(race, store, studies=count)
-    looks = record_looks(race, store, levels, dict.fromkeys(race.optimizers, count))
+    scores = {name: [_mean_score(name, one) for one in results] for name in race.optimizers}
+    looks = record_looks(race, store, levels, scores)
     return [replace(one, record=replace(one.record, looks=looks)) for one in results]
 
 

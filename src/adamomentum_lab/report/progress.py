@@ -191,12 +191,13 @@ class RaceDisplay(Display):
                 self.drop(event.optimizer, -event.runs)
 
     def _show(self, stage: Stage, run: Run) -> None:
-        """A run that has ended. Of a trial, only validation is shown."""
+        """A run that has ended. Only validation scores of trials are shown: whoever sees test
+        scores one by one can stop where they please."""
         from adamomentum_lab.selection import reported_epoch
 
-        split = "validation" if stage == "tuning" else "test"
-        score = reported_epoch(run, self._workload).get(split, {}).get(self._workload.metric)
-        result = f"{split} {score:.4g}" if score is not None else run.status
+        trial = reported_epoch(run, self._workload).get("validation", {})
+        score = trial.get(self._workload.metric) if stage == "tuning" else None
+        result = f"validation {score:.4g}" if score is not None else run.status
         settings, entries = run.spec.as_json()["settings"], self._plan.race.entries
         words = settings_in_words(settings, run.spec.optimizer, entries=entries)
         line = f"{stage}: {run.spec.optimizer}, {words}, seed {run.spec.seed}: {result}"

@@ -91,10 +91,17 @@ def looks_sentence(looks: Sequence[Look]) -> str:
     level = max(look.level for look in looks)
     spent = max(look.spent for look in looks)
     left = max(0.0, LEVEL - spent)
-    return (
+    said = (
         f"This look spent {level:.1%} of the {LEVEL:.0%} error rate that each pair is allowed; "
-        f"{left:.1%} is left for more seeds or more trials."
+        f"{left:.1%} is left for more seeds or more trials. Looks are counted in each results "
+        "folder."
     )
+    if before := max(look.uncounted for look in looks):
+        said += (
+            f" {count_noun(before, 'earlier look')} at these optimizers on this workload, with "
+            f"other code or data, {'is' if before == 1 else 'are'} not counted."
+        )
+    return said
 
 
 def _ends(ends: Ends, spread: float | None) -> str:

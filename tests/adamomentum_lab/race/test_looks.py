@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from adamomentum_lab.contender import Entry
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.race.looks import Look, plan_looks, record_looks
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.race.referee import Pair
+from adamomentum_lab.report.verdicts import looks_sentence
 from tests.adamomentum_lab.race.test_race import PEAKS, made_up, score_by_lr
 
 BASE = Race(
@@ -17,11 +19,11 @@ BASE = Race(
 PAIR = Pair("sgdm", "adam")
 
 
-def look(store, race=BASE, seeds=None):
+def look(store, race=BASE, seeds=None, luck=0.0):
     """Take the looks of a race whose contenders have so many seeds: its levels and the looks."""
     levels = plan_looks(race, store)
-    own = dict.fromkeys(race.optimizers, seeds or race.seeds)
-    return levels, record_looks(race, store, levels, own)
+    scores = {name: [luck] * (seeds or race.seeds) for name in race.optimizers}
+    return levels, record_looks(race, store, levels, scores)
 
 
 def spent(store, *races):
@@ -127,6 +129,51 @@ def test_the_closest_pair_of_many_stays_one_of_many(tmp_path):
     # Among more pairs it is one of more.
     widest = replace(wider, optimizers=(*wider.optimizers, "adamw", "radam", "rmsprop", "adabound"))
     assert plan_looks(widest, store)[PAIR] == {5: 0.01}
+
+
+@pytest.mark.parametrize("baseline", ["yogi", "sign", None])
+def test_a_pair_that_was_seen_in_a_ranking_is_one_of_all_its_pairs(tmp_path, baseline):
+    """Whoever races the best and the worst of five has chosen them, though they were not compared:
+    they are one of ten pairs."""
+    store = Store(tmp_path)
+    five = ("adam", "sgdm", "yogi", "sign", "nadam")
+    look(store, replace(BASE, optimizers=five))
+    chosen = replace(BASE, optimizers=("yogi", "sign"), baseline="yogi")
+    levels, ((one),) = look(store, chosen)
+    assert levels == {Pair("sign", "yogi"): {5: pytest.approx(0.01 / 10)}}
+    assert one.spent == pytest.approx(0.01)
+    # With another baseline, or all pairs, they are one of ten too.
+    again = plan_looks(replace(BASE, optimizers=five, baseline=baseline), store)
+    (pair,) = (pair for pair in again if {pair.a, pair.b} == {"yogi", "sign"})
+    assert again[pair][5] / len(again) == pytest.approx(0.01 / 10)
+
+
+def test_another_name_is_not_another_contender(tmp_path):
+    entry = Entry("/home/me/lion.py:Lion", {"lr": 0.1}, "code", {"lr": 0.1})
+    other = replace(entry, options={"lr": 0.2}, defaults={"lr": 0.2})
+
+    def named(name, entry, seeds):
+        both = ("adam", name)
+        return replace(BASE, optimizers=both, entries={name: entry}, seeds=seeds, baseline="adam")
+
+    store = Store(tmp_path)
+    races = [named("lion", entry, 5), named("tiger", entry, 10), named("cat", other, 10)]
+    levels = [next(iter(look(store, race)[0].values())) for race in races]
+    assert levels == [{5: 0.01}, {10: 0.015}, {10: 0.025}]
+
+
+def test_looks_at_other_versions_of_a_workload_are_told(tmp_path):
+    store = Store(tmp_path)
+    assert look(store)[1][0].uncounted == 0
+    _, (other,) = look(store, replace(BASE, code="d"))
+    assert (other.spent, other.uncounted) == (0.01, 1)
+    assert look(store, replace(BASE, workload="v"))[1][0].uncounted == 0
+    # The same race with other numbers: a file that it reads has changed.
+    _, (changed,) = look(store, luck=0.5)
+    assert (changed.spent, changed.uncounted) == (0.01, 2)
+    assert look(store, luck=0.5)[1] == (changed,)
+    assert "2 earlier looks at these optimizers" in looks_sentence([changed])
+    assert "earlier" not in looks_sentence([replace(changed, uncounted=0)])
 
 
 def test_until_decided_only_looks_that_were_taken_count(tmp_path):

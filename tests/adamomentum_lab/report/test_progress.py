@@ -52,7 +52,7 @@ def test_the_pace_of_a_bracketing_race_by_hand():
 
 
 def test_progress_without_a_terminal_is_lines(capsys):
-    """Where there is no terminal. Of a trial, only validation is shown."""
+    """Where there is no terminal. Test scores are not shown before the verdict."""
     plan, engine = halving_plan(), MadeUp(lambda spec: 90.0)
     workload = find_workload("digits_mlp").load()("mini", "fair")
     trial = engine.one(plan.race.spec("adam", plan.trials["adam"][1], 0))
@@ -69,6 +69,6 @@ def test_progress_without_a_terminal_is_lines(capsys):
     assert lines[0].startswith("[1/8] tuning: adam, ")
     assert lines[0].endswith(", seed 0: validation 90 after 4 epochs")
     assert lines[1].startswith("[2/9] final: adam, ")
-    assert lines[1].endswith(", seed 1: test 89")
+    assert lines[1].endswith(", seed 1: done")
     assert lines[2].startswith("[3/9] check: adam, ")
-    assert lines[2].endswith(", seed 1: test 89")
+    assert lines[2].endswith(", seed 1: done")
