@@ -50,13 +50,16 @@ def race_record(result: Result) -> dict[str, Any]:
     """
     record = result.record
     before: dict[str, Any] = {}
-    runs = []
-    for run in record.runs:
-        environment = _pick(run.machine.environment, ENVIRONMENT)
-        new = environment if environment != before else {}
-        runs.append(_run(run, result.workload, new))
-        before = environment
-    kept = {**record.as_json(), "runs": runs}
+    kept: dict[str, Any] = {**record.as_json()}
+    for key, runs in (("runs", record.runs), ("budgets", record.budgets)):
+        short: list[Any] = []
+        for run in runs:
+            environment = _pick(run.machine.environment, ENVIRONMENT)
+            new = environment if environment != before else {}
+            short.append(_run(run, result.workload, new))
+            before = environment
+        if short:
+            kept[key] = short
     kept["machine"] = _pick(record.machine, (*VERSIONS, "processors", "command"))
     return _round(kept)
 

@@ -58,7 +58,7 @@ class Workload(ABC):
     larger_is_better: ClassVar[bool] = False
     target: float | None = None
     """The race counts the epochs until the metric reaches this value. None counts nothing."""
-    epochs: ClassVar[int | Mapping[str, int]] = {"smoke": 1, "mini": 10, "full": 100}
+    epochs: int | Mapping[str, int] = {"smoke": 1, "mini": 10, "full": 100}
     """Epochs of a run: one number, or one for each scale."""
     batch: int = 64
     schedule: ClassVar[Schedule] = Constant()

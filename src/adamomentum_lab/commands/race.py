@@ -69,6 +69,13 @@ def race(
             "metric."
         ),
     ] = None,
+    budgets: Annotated[
+        str,
+        typer.Option(
+            help="Also train the baseline for these parts of a usual run, as 0.5,1,2, to say how "
+            "much training the others save. auto chooses. [off]"
+        ),
+    ] = "",
     tune: Annotated[
         str,
         typer.Option(
@@ -173,6 +180,7 @@ def race(
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import LabError, StoppedError
     from adamomentum_lab.files import dumps
+    from adamomentum_lab.race.budgets import parse_budgets
     from adamomentum_lab.space import parse_space
 
     if engine != "ray" and (address or cpus_per_run != 1.0 or gpus_per_run):
@@ -183,8 +191,14 @@ def race(
     every = commands.one_of("pairs", pairs, ("baseline", "all")) == "all"
     if every and baseline:
         raise typer.BadParameter("--pairs all compares every two; leave --baseline out")
+    if every and budgets:
+        raise typer.BadParameter("--budgets compares with a baseline; leave --pairs all out")
     for text in space or ():
         commands.parse_or_exit(functools.partial(parse_space, text))
+    lengths: tuple[float, ...] = ()
+    further = False
+    if budgets:
+        lengths, further = commands.parse_or_exit(lambda: parse_budgets(budgets))
     if one_look and until_decided:
         raise typer.BadParameter("--one-look closes the question; leave --until-decided out")
     if halving and way == "bracket":
@@ -232,6 +246,8 @@ def race(
         space=tuple(space or ()),
         hard=hard,
         studies=studies,
+        budgets=lengths,
+        more_budgets=further,
         entries={one.name: one.entry for one in raced if one.entry},
     )
     plan = make_plan(what, cls)

@@ -148,6 +148,7 @@ def _train(
         with noticing(reference.inputs, ignored=job.folder.parent):
             workload = cls(spec.scale, spec.protocol)
             workload.kept = job.folder.parent / "kept"
+            workload.epochs = spec.epochs or workload.epochs
             settings = dict(spec.settings)
             kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
             loop = kind(

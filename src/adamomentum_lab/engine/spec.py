@@ -30,6 +30,8 @@ class Spec:
     """Digest of the code that defines the contender; empty in stores of version 0.1."""
     target: str = ""
     """What the contender is, unless it is the lab's of this name: "lion.py:Lion"."""
+    epochs: int = 0
+    """The length of the run and of its schedule, unless it is the workload's."""
 
     @classmethod
     def of(cls, settings: Settings, **rest: Any) -> Spec:
@@ -45,7 +47,7 @@ class Spec:
     def as_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        for later in ("optimizer_code", "target"):  # ids without them must not change
+        for later in ("optimizer_code", "target", "epochs"):  # ids without them must not change
             if not plain[later]:
                 del plain[later]
         settings = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}

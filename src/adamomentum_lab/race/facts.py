@@ -56,6 +56,7 @@ def record_of(
     sampling: tuple[Sampling, ...],
     workload: Workload,
     reference: Reference,
+    budgets: Sequence[StagedRun] = (),
 ) -> Record:
     """The record of a race; the runs are its trials, then the final ones, then the checks."""
     from adamomentum_lab.engine.environment import environment
@@ -83,6 +84,7 @@ def record_of(
         looks=looks,
         sampling=sampling,
         caveats=caveats_of(map(race.contender, race.optimizers), workload),
+        budgets=tuple(run_record(*one) for one in budgets),
         machine={**environment("cpu"), "command": command(race, reference)},
     )
 
@@ -174,6 +176,10 @@ def options(race: Race) -> list[str]:
         given["baseline"] = race.baseline
     if race.margin is not None:
         given["margin"] = f"{race.margin:g}"
+    if race.budgets:
+        given["budgets"] = (
+            "auto" if race.more_budgets else ",".join(map("{:g}".format, race.budgets))
+        )
     if race.studies > 1:
         given["studies"] = race.studies
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]

@@ -16,6 +16,7 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.race import search
 from adamomentum_lab.race.bracket import Point, SearchSpace, move
+from adamomentum_lab.race.budgets import lengths
 from adamomentum_lab.race.referee import Conduct, Pair
 from adamomentum_lab.race.search import Rung, Search
 from adamomentum_lab.race.spaces import Values, listed_space, match_decay, search_space
@@ -74,6 +75,10 @@ class Race:
     """How often tuning and final runs are repeated with other seeds for both."""
     study: int = 0
     """Which of these repetitions it is."""
+    budgets: tuple[float, ...] = ()
+    """Lengths that the baseline is trained for besides, in parts of a usual run."""
+    more_budgets: bool = False
+    """Whether shorter or longer ones follow where a contender lies outside."""
     entries: Mapping[str, Entry] = field(default_factory=dict, hash=False)
     """Of the contenders that are not the lab's, where they come from."""
 
@@ -85,11 +90,13 @@ class Race:
         if self.baseline is not None and self.baseline not in self.optimizers:
             raced = ", ".join(self.optimizers)
             raise LabError(f"the baseline {self.baseline!r} is not raced; it must be of {raced}.")
+        if self.budgets and self.baseline is None:
+            raise LabError("--budgets compares with a baseline; leave --pairs all out.")
         if self.studies > 1 and max(self.look_seeds) >= STUDY_SEEDS:
             raise LabError(f"a race of several studies has fewer than {STUDY_SEEDS} seeds.")
 
-    def spec(self, optimizer: str, settings: Settings, seed: int) -> Spec:
-        """The specification of one of its runs."""
+    def spec(self, optimizer: str, settings: Settings, seed: int, epochs: int = 0) -> Spec:
+        """The specification of one of its runs; `epochs` is its length, unless it is the usual."""
         return Spec.of(
             settings,
             workload=self.workload,
@@ -99,6 +106,7 @@ class Race:
             seed=seed,
             scale=self.scale,
             protocol=self.protocol,
+            epochs=epochs,
         )
 
     def written(self, optimizer: str) -> str:
@@ -140,6 +148,10 @@ class Race:
         judged = ("baseline", "margin")  # these decide what is said about the runs
         decisive = {key: value for key, value in asdict(self).items() if key not in judged}
         decisive["studies"] = self.studies > 1
+        if self.budgets:
+            decisive["baseline"] = self.baseline  # whose runs they are
+        else:  # ids without them must not change
+            del decisive["budgets"], decisive["more_budgets"]
         del decisive["entries"]
         for name, entry in self.entries.items():  # wherever its file is
             decisive[f"entry {name}"] = [entry.label, entry.options, entry.code]
@@ -197,14 +209,28 @@ class Plan:
         counts = [min(rung.trials, there) for rung in self.rungs]
         return list(zip(counts, more, strict=True)) if there else []
 
+    def at_budgets(self, optimizer: str) -> list[tuple[int, int]]:
+        """Of each other length at which it trains: how many runs, and their epochs."""
+        if optimizer != self.race.baseline:
+            return []
+        axes = self.search_spaces[optimizer].axes
+        runs = self.race.seeds + (3 if axes and axes[0].name == "lr" else 0)
+        return [(runs, epochs) for epochs in self.lengths]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The epochs of the other lengths at which the baseline trains."""
+        return lengths(self.race.budgets, self.epochs, not self.race.more_budgets)
+
     def runs_of(self, optimizer: str) -> int:
         """Its runs; a trial that is continued in the next rung counts in both."""
-        return sum(runs for runs, _ in self.parts(optimizer)) + self.race.seeds
+        parts = [*self.parts(optimizer), *self.at_budgets(optimizer)]
+        return sum(runs for runs, _ in parts) + self.race.seeds
 
     def epochs_of(self, optimizer: str) -> int:
         """All its epochs, if no run diverges."""
-        parts = [*self.parts(optimizer), (self.race.seeds, self.epochs)]
-        return sum(runs * epochs for runs, epochs in parts)
+        usual = [*self.parts(optimizer), (self.race.seeds, self.epochs)]
+        return sum(runs * epochs for runs, epochs in [*usual, *self.at_budgets(optimizer)])
 
     @property
     def all_epochs(self) -> int:
@@ -335,6 +361,7 @@ def make_plan(race: Race, cls: type[Workload]) -> Plan:
             _try_settings(contender, settings, cls)
     epochs = at_scale(cls.epochs, race.scale)
     rungs = search.rungs(race.trials, epochs, race.halving)
+    lengths(race.budgets, epochs, not race.more_budgets)  # raises an error if one is unusable
     return Plan(race, search_spaces, trials, spaces, rungs, epochs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from adamomentum_lab.catalog import Reference
@@ -23,16 +23,20 @@ from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.bracket import bracket
-from adamomentum_lab.race.facts import StagedRun, record_of
+from adamomentum_lab.race.budgets import Budgets, BudgetTask
+from adamomentum_lab.race.facts import StagedRun, record_of, run_record
 from adamomentum_lab.race.judge import task_score, tell_trials
 from adamomentum_lab.race.looks import plan_looks, record_looks
 from adamomentum_lab.race.plan import Plan
-from adamomentum_lab.race.referee import Referee, Task
+from adamomentum_lab.race.record import Record
+from adamomentum_lab.race.referee import LOST, Referee, Task
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.sampling import measure_sampling
 from adamomentum_lab.race.search import select_survivors
 from adamomentum_lab.race.spaces import point_of
+from adamomentum_lab.race.speedups import further_lengths
 from adamomentum_lab.selection import FAULTS
+from adamomentum_lab.space import Settings
 from adamomentum_lab.workload import Workload
 
 
@@ -55,19 +59,19 @@ def run_race(
     searches = {name: bracket(own) for name, own in spaces.items()} if plan.brackets else {}
     referee = Referee(spaces, plan.conduct(levels), searches)
     tasks: dict[str, Task] = {}
+
+    def job_of_settings(name: str, settings: Settings, seed: int, stage: Stage, epochs: int) -> Job:
+        spec = race.spec(name, settings, seed, epochs)
+        entry = race.entries.get(name)
+        return Job(spec, reference, store.folder_of(spec), stage=stage, entry=entry)
+
     done: dict[str, StagedRun] = {}
 
     def job_of(task: Task) -> Job:
         settings = spaces[task.contender].settings(task.point)
-        spec = race.spec(task.contender, settings, task.seed)
-        tasks[spec.id] = task
-        return Job(
-            spec,
-            reference,
-            store.folder_of(spec),
-            stage=_stage(task, referee),
-            entry=race.entries.get(task.contender),
-        )
+        job = job_of_settings(task.contender, settings, task.seed, _stage(task, referee), 0)
+        tasks[job.spec.id] = task
+        return job
 
     def follow(job: Job, run: Run) -> list[Job]:
         task = tasks[job.spec.id]
@@ -120,7 +124,68 @@ def run_race(
     }
     sampling = measure_sampling(race.pairs, folders)
     record = record_of(plan, runs, looks, sampling, workload, reference)
+    if race.budgets:
+        at_budgets = _run_budgets(plan, record, referee, engine, workload, emit, job_of_settings)
+        record = replace(record, budgets=tuple(run_record(*one) for one in at_budgets))
     return Result(record, race.id)
+
+
+JobOf = Callable[[str, Settings, int, Stage, int], Job]
+
+
+def _run_budgets(
+    plan: Plan,
+    record: Record,
+    referee: Referee,
+    engine: Driver,
+    workload: Workload,
+    emit: Listener,
+    job_of: JobOf,
+) -> list[StagedRun]:
+    """Run the baseline at other lengths; with `more_budgets`, until all contenders lie within."""
+    race, name = plan.race, plan.race.baseline
+    assert name is not None
+    own = referee.contenders[name]
+    first = race.tuning_seed + 1
+    seeds = range(first, first + own.seeds)
+    budgets = Budgets(own.space, own.tuned, race.tuning_seed, seeds)
+    tasks: dict[str, BudgetTask] = {}
+    done: list[tuple[BudgetTask, StagedRun]] = []
+    foreseen = sum(runs for runs, _ in plan.at_budgets(name))
+
+    def jobs_of(new: list[BudgetTask]) -> list[Job]:
+        jobs = []
+        for one in new:
+            settings = own.space.settings(one.point)
+            jobs.append(job_of(name, settings, one.seed, one.stage, one.epochs))
+            tasks[jobs[-1].spec.id] = one
+        for one in new[max(0, foreseen - len(tasks) + len(new)) :]:
+            emit(RunsAdded(one.stage, name, 1, one.epochs))
+        return jobs
+
+    def follow(job: Job, run: Run) -> list[Job]:
+        task = tasks[job.spec.id]
+        done.append((task, StagedRun(task.stage, run, task.point)))
+        return jobs_of(budgets.tell(task, task_score(task.stage, run, workload) or LOST))
+
+    def found() -> list[StagedRun]:
+        """The shortest first; of each length, those of the tuning seed first."""
+
+        def key(one: tuple[BudgetTask, StagedRun]) -> tuple[int, bool, int, list[float]]:
+            task = one[0]
+            places = [-math.inf if p is None else float(p) for p in task.point]
+            return task.epochs, task.stage == "final", task.seed, places
+
+        return [staged for _, staged in sorted(done, key=key)]
+
+    wanted = plan.lengths
+    while wanted:
+        engine.run(jobs_of(budgets.begin(wanted)), emit, follow)
+        now = replace(record, budgets=tuple(run_record(*one) for one in found()))
+        wanted = ()
+        if race.more_budgets:
+            wanted = further_lengths(now, Result(now).finals, budgets.lengths)
+    return found()
 
 
 def _stage(task: Task, referee: Referee) -> Stage:

@@ -138,6 +138,9 @@ class Record:
     """The looks that the race took. Records before format 3 have none: they took one, at 0.05."""
     sampling: tuple[Sampling, ...] = ()
     """What the size of the test set adds to the uncertainty of each pair, where it is known."""
+    budgets: tuple[RunRecord, ...] = ()
+    """Runs of the baseline at other lengths: `tuning` on the tuning seed, then `final`. The length
+    is `spec.epochs`."""
     format: int = FORMAT
 
     @classmethod
@@ -176,7 +179,7 @@ class Record:
     def as_json(self) -> dict[str, Json]:
         """As `race.json` has it; `from_json` is the inverse."""
         first = ("spec", "workload", "search", "runs", "looks", "sampling", "caveats")
-        keys = (*first, "machine", "digits")
+        keys = (*first, *(("budgets",) if self.budgets else ()), "machine", "digits")
         return {"format": FORMAT, **{key: encode(getattr(self, key)) for key in keys}}
 
     def dumps(self) -> str:
@@ -190,16 +193,21 @@ SHARED = ("workload", "code", "scale", "protocol")
 
 def _with_specs(whole: Json, shared: dict[str, Json]) -> Json:
     """With specifications of runs that are whole."""
-    runs = get(whole, "runs")
-    if not isinstance(whole, dict) or not isinstance(runs, list):
-        raise FaultError("runs is no list")
-    made: list[Json] = []
-    for i, run in enumerate(runs):
-        spec = get(run, "spec", f"runs[{i}]")
-        if not isinstance(run, dict) or not isinstance(spec, dict):
-            raise FaultError(f"runs[{i}].spec is no object")
-        made.append({**run, "spec": {**shared, **spec}})
-    return {**whole, "runs": made}
+    get(whole, "runs")
+    assert isinstance(whole, dict)
+    made: dict[str, Json] = {}
+    for key in ("runs", "budgets"):
+        runs = whole.get(key, [])
+        if not isinstance(runs, list):
+            raise FaultError(f"{key} is no list")
+        full: list[Json] = []
+        for i, run in enumerate(runs):
+            spec = get(run, "spec", f"{key}[{i}]")
+            if not isinstance(run, dict) or not isinstance(spec, dict):
+                raise FaultError(f"{key}[{i}].spec is no object")
+            full.append({**run, "spec": {**shared, **spec}})
+        made[key] = full
+    return {**whole, **made}
 
 
 def _check_race(record: Record) -> None:
@@ -230,9 +238,14 @@ def _check_race(record: Record) -> None:
             raise FaultError(f"the settings of the final runs of {name} are those of no trial")
         if len(set(finals)) > 1:
             raise FaultError(f"the final runs of {name} have different settings")
-    for i, run in enumerate(record.runs):
-        for j, epoch in enumerate(run.epochs):
-            _check_epoch(epoch, record.workload, f"runs[{i}].epochs[{j}]")
+    for i, run in enumerate(record.budgets):
+        _check_run(run, record, f"budgets[{i}]")
+        if run.spec.epochs < 1 or run.spec.optimizer != race.baseline:
+            raise FaultError(f"budgets[{i}] is no run of the baseline at another length")
+    for key, runs in (("runs", record.runs), ("budgets", record.budgets)):
+        for i, run in enumerate(runs):
+            for j, epoch in enumerate(run.epochs):
+                _check_epoch(epoch, record.workload, f"{key}[{i}].epochs[{j}]")
 
 
 def _check_run(run: RunRecord, record: Record, place: str) -> None:

@@ -26,9 +26,11 @@ from adamomentum_lab.race.plan import Race
 from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
 from adamomentum_lab.race.referee import Contender, Pair
 from adamomentum_lab.race.sensitivity import sensitivity
+from adamomentum_lab.race.speedups import Budget, budgets_of, speedups_of
 from adamomentum_lab.race.verdict import Verdict, judge
 from adamomentum_lab.selection import FAULTS, reported_epoch
 from adamomentum_lab.stats.comparisons import FLIPS, relative_rounding, sign_flips
+from adamomentum_lab.stats.speedup import Speedup
 
 FEWEST_FLIPS = 6
 """With fewer seeds, flips of signs cannot reach 0.05: 2 / 2^5 is 0.0625."""
@@ -172,7 +174,18 @@ class Result:
     def faults(self) -> tuple[RunRecord, ...]:
         """The runs that failed or were lost for a reason that is not the optimizer's. With any, the
         race is incomplete; the same race again runs just those."""
-        return tuple(run for run in self.runs if run.status in FAULTS)
+        every = (*self.runs, *self.record.budgets)
+        return tuple(run for run in every if run.status in FAULTS)
+
+    @functools.cached_property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The baseline at several lengths of training."""
+        return budgets_of(self.record, self.finals)
+
+    @functools.cached_property
+    def speedups(self) -> dict[str, Speedup]:
+        """By contender, how much training the baseline needs for the same score."""
+        return speedups_of(self.record, self.finals)
 
     @functools.cached_property
     def effects(self) -> tuple[Effect, ...]:
@@ -211,7 +224,7 @@ def write(result: Result, folder: Path) -> None:
     contents = {
         "race.json": result.record.dumps(),
         "ranking.csv": _csv(_ranking_row(row, workload) for row in result.rows),
-        "runs.csv": _csv(run_row(run, workload) for run in result.runs),
+        "runs.csv": _csv(run_row(r, workload) for r in (*result.runs, *result.record.budgets)),
     }
     try:
         for name, content in contents.items():

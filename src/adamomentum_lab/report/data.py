@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -9,7 +10,7 @@ from adamomentum_lab.race.judge import Row
 from adamomentum_lab.race.result import Result, Tuning
 from adamomentum_lab.race.studies import judge_studies
 from adamomentum_lab.race.verdict import Verdict
-from adamomentum_lab.report import sentences
+from adamomentum_lab.report import savings, sentences
 from adamomentum_lab.report.verdicts import sentence
 from adamomentum_lab.selection import Measure, reported_epoch
 
@@ -17,7 +18,8 @@ from adamomentum_lab.selection import Measure, reported_epoch
 def as_json(result: Result) -> dict[str, object]:
     """As `adamomentum race --json` prints it: the keys of the record, as race.json has them, then
     `headline`, `verdicts` (each with `sign_flips`, a secondary p from 6 seeds on), `continue` (the
-    option that may decide what is open), `ranking`, `tuning` and `effects`, which are derived."""
+    option that may decide what is open), `ranking`, `tuning`, `speedups` (with --budgets) and
+    `effects`, which are derived."""
     further = sentences.further_option(result)
     found: dict[str, object] = {
         **result.record.as_json(),
@@ -38,6 +40,8 @@ def as_json(result: Result) -> dict[str, object]:
                 name: _tuning(own, result.workload) for name, own in result.tuned.items()
             },
         }
+    if result.budgets:
+        found["speedups"] = {name: _speedup(name, result) for name in result.speedups}
     if result.effects:
         found["effects"] = [
             {**asdict(effect), "verdict": _verdict(effect.verdict, result)}
@@ -58,6 +62,16 @@ def studies_as_json(results: Sequence[Result]) -> dict[str, object]:
         ],
         "studies": [as_json(result) for result in results],
     }
+
+
+def _speedup(name: str, result: Result) -> dict[str, object]:
+    """None is outside the budgets; the sentence says on which side."""
+    found = result.speedups[name]
+    plain = {
+        key: value if not isinstance(value, float) or (value and math.isfinite(value)) else None
+        for key, value in asdict(found).items()
+    }
+    return {**plain, "sentence": savings.of_speedup(name, result)}
 
 
 def _row(row: Row, result: Result) -> dict[str, object]:

@@ -57,7 +57,7 @@ def load(folder: Path) -> list[Result]:
     if not races:
         hint = "`adamomentum race` makes one, and --runs names the folder that has them"
         raise LabError(f"there is no finished race in {folder}; {hint}.")
-    ids = [{run.id for run in race.runs} for race in races]
+    ids = [{run.id for run in (*race.runs, *race.record.budgets)} for race in races]
 
     def key(i: int) -> tuple[str, ...]:  # races of the same may contain each other
         race = races[i].race
@@ -93,7 +93,7 @@ def _page(races: Sequence[Result], folder: Path) -> str:
     html, css, script = (file.read_text(encoding="utf-8") for file in files)
     scripts = [_plotly(), script]
     digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
-    known = {run.id for race in races for run in race.runs}
+    known = {run.id for race in races for run in (*race.runs, *race.record.budgets)}
     profile = _profile(races)
     groups = {id(one): group for group in group_studies(races) for one in group}
     data = {"races": [_data(race) for race in races], "profile": profile}

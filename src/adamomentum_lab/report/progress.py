@@ -149,7 +149,7 @@ class Pace:
                 self._under_way[spec.id] = self._under_way.get(spec.id, 0) + 1
             case RunEnded(spec=spec, epochs=epochs):
                 self._under_way.pop(spec.id, None)
-                self._accounted[spec.id] = epochs or self._plan.epochs
+                self._accounted[spec.id] = epochs or spec.epochs or self._plan.epochs
             case RunsDropped(epochs=epochs):
                 self._dropped += epochs
             case RunsAdded(epochs=epochs):

@@ -17,6 +17,7 @@ from adamomentum_lab.race.sampling import Sampling
 from adamomentum_lab.race.search import Rung
 from adamomentum_lab.race.studies import judge_studies
 from adamomentum_lab.race.verdict import Verdict
+from adamomentum_lab.report.savings import of_speedups
 from adamomentum_lab.report.verdicts import UNTUNED, sentence
 from adamomentum_lab.selection import Measure
 from adamomentum_lab.space import LOGARITHMIC, Space, Value, ends
@@ -49,7 +50,7 @@ def of_result(result: Result) -> str:
         said.append("There was nobody to compare it with.")
     said += of_verdicts(result.verdicts, result.race)
     before = "" if result.race.trials else f"{UNTUNED[:1].upper()}{UNTUNED[1:]}: "
-    return before + " ".join([*said, *_not_tuned(result)])
+    return before + " ".join([*said, *of_speedups(result), *_not_tuned(result)])
 
 
 def _best_sentence(best: Sequence[Row], metric: str) -> str:
@@ -254,7 +255,15 @@ def of_search(result: Result) -> list[str]:
 def of_plan(plan: Plan) -> list[str]:
     """What is searched and how, before the race."""
     tried = {name: len(settings) for name, settings in plan.trials.items()}
-    return _search_lines(plan.race, plan.search_spaces, plan.spaces, plan.rungs, tried)
+    lines = _search_lines(plan.race, plan.search_spaces, plan.spaces, plan.rungs, tried)
+    base = plan.race.baseline
+    if base is not None and (parts := plan.at_budgets(base)):
+        runs = sum(count for count, _ in parts)
+        epochs = sum(count * length for count, length in parts)
+        where = join_words([count_noun(length, "epoch") for _, length in parts])
+        more = " More lengths may follow." if plan.race.more_budgets else ""
+        lines.append(f"{base} also trains for {where}: {runs} runs, {epochs} epochs.{more}")
+    return lines
 
 
 def _search_lines(

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adamomentum_lab.race.studies import judge_studies
-from adamomentum_lab.report import sentences
+from adamomentum_lab.report import savings, sentences
 from adamomentum_lab.report.settings import settings_in_words
 from adamomentum_lab.report.verdicts import (
     COVERS,
@@ -177,6 +177,8 @@ def show_race(result: Result, folder: Path) -> None:
     }[workload.selection]
     several = "Mean over seeds ± half a 95 % t-interval"
     words = f"\n{several if race.seeds > 1 else 'One seed'}, {reported}; {best} is better. "
+    if result.budgets:
+        words += f"{' '.join(savings.of_budgets(result))} "
     if result.verdicts:
         parts = ["Differences are paired by seed.", COVERS if race.trials else ""]
         parts += [looks_sentence(result.record.looks), sentences.of_sight_in_metric(result)]

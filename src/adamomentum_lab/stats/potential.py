@@ -81,7 +81,8 @@ def potential(
     if not finite:
         return Potential(None, math.inf, Weakest("below", 0, 0))
     best = min(finite, key=lambda i: (means[i], abs(2 * i - last)))  # of equals the innermost
-    dropped = _above_hull(xs, scores, means, finite, floor)
+    # The best lies on the hull; where scores are all the same, rounding may say otherwise.
+    dropped = _above_hull(xs, scores, means, finite, floor) - {best}
     kept = [i for i in finite if i not in dropped]
     walls = [i for i in range(len(xs)) if _is_wall(i, scores[i], finite)]
     kept = sorted([*kept, *walls])

@@ -130,3 +130,9 @@ def test_every_gap_has_a_bound_by_seed():
         right = scores[3][seed] + (scores[4][seed] - scores[3][seed]) * (x - 1)
         assert upper[seed] == pytest.approx((2.6 * left + right) / 3.6)
     assert potential([0, 1], flat(1, 0)).bounds == ()
+
+
+def test_scores_that_the_setting_does_not_change():
+    scores = [-90.1 + 0.1, -89.9, -90.0 + 1e-15]
+    found = potential([-3.25, -3.0, -2.75], [scores] * 3)
+    assert (found.best, found.reach) == (1, 0.0)
