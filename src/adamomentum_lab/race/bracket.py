@@ -187,6 +187,14 @@ def bracket(space: SearchSpace) -> Search:
             return
 
 
+def first_points(space: SearchSpace) -> list[Point]:
+    """The start, and every value that a bracketing search tries whatever the scores."""
+    firsts = [axis.first for axis in space.axes]
+    firsts += [tuple(range(len(choice.values))) for choice in space.choices]
+    moved = [move(space.start, k, place) for k, own in enumerate(firsts) for place in own]
+    return list(dict.fromkeys([space.start, *moved]))
+
+
 def next_position(axis: Axis, tried: list[Position], best: Position) -> Position:
     """Where to look next on a line; None if it is resolved.
 

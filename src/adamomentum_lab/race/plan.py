@@ -15,14 +15,19 @@ from adamomentum_lab.contender import Contender, Entry
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.errors import LabError, unknown
 from adamomentum_lab.race import search
-from adamomentum_lab.race.bracket import Point, SearchSpace, move
+from adamomentum_lab.race.bracket import SearchSpace, first_points
 from adamomentum_lab.race.budgets import lengths
 from adamomentum_lab.race.referee import Conduct, Pair
 from adamomentum_lab.race.search import Rung, Search
-from adamomentum_lab.race.spaces import Values, listed_space, match_decay, search_space
+from adamomentum_lab.race.spaces import (
+    Values,
+    listed_space,
+    match_decay,
+    search_space,
+    wanted_values,
+)
 from adamomentum_lab.rules import Scale, at_scale
 from adamomentum_lab.space import (
-    DECADES_OF_LR,
     LOGARITHMIC,
     Settings,
     Space,
@@ -343,12 +348,14 @@ def make_plan(race: Race, cls: type[Workload]) -> Plan:
                 contender,
                 start,
                 tune=(race.tune or ("lr",)) if race.trials else (),
-                wanted=_wanted(contender, cls, given, race.tune) if race.trials else {},
+                wanted=wanted_values(contender, cls.spaces, given, race.tune)
+                if race.trials
+                else {},
                 decay=cls.decay,
                 matched=matched,
                 hard=race.hard,
             )
-            tried = list(map(search_spaces[name].settings, _first_points(search_spaces[name])))
+            tried = list(map(search_spaces[name].settings, first_points(search_spaces[name])))
         else:
             space = search.space_of(contender, cls, race.tune)
             tried = search.trials(start, space, race.trials, race.search)
@@ -374,38 +381,6 @@ def _given_values(race: Race) -> dict[str, dict[str, Values]]:
             contenders.check_names([optimizer])
         given.setdefault(optimizer, {})[setting] = values
     return given
-
-
-def _wanted(
-    contender: Contender,
-    cls: type[Workload],
-    given: Mapping[str, Mapping[str, Values]],
-    tune: tuple[str, ...],
-) -> dict[str, Values]:
-    """The values to search for a contender: its own, then the workload's, then those of --space.
-
-    If settings to tune are named, the first two count for these alone. They do not count for
-    settings that the user fixed.
-    """
-    contender.check(cls.spaces.get(contender.name, {}))
-    contender.check(given.get(contender.name, {}))
-    own = {} if contender.space == {"lr": DECADES_OF_LR} else contender.space
-    listed: dict[str, Values] = {
-        name: tuple(values)
-        for source in (own, cls.spaces.get("*", {}), cls.spaces.get(contender.name, {}))
-        for name, values in source.items()
-        if not tune or name in tune or len(values) == 1
-    }
-    fixed: dict[str, Values] = {name: (value,) for name, value in contender.fixed.items()}
-    return {**listed, **given.get("*", {}), **fixed, **given.get(contender.name, {})}
-
-
-def _first_points(space: SearchSpace) -> list[Point]:
-    """The start, and every value that a bracketing search tries whatever the scores."""
-    firsts = [axis.first for axis in space.axes]
-    firsts += [tuple(range(len(choice.values))) for choice in space.choices]
-    moved = [move(space.start, k, place) for k, own in enumerate(firsts) for place in own]
-    return list(dict.fromkeys([space.start, *moved]))
 
 
 def _try_settings(contender: Contender, settings: Settings, cls: type[Workload]) -> None:

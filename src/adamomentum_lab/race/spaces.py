@@ -8,7 +8,7 @@ from fractions import Fraction
 from adamomentum_lab.contender import Contender
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.bracket import DIGITS, Axis, Choice, Point, Position, SearchSpace
-from adamomentum_lab.space import LOGARITHMIC, Range, Settings, Value, ends
+from adamomentum_lab.space import DECADES_OF_LR, LOGARITHMIC, Range, Settings, Space, Value, ends
 
 FIRST_DECAY = 1e-5
 """lr * weight_decay that a search for weight decay begins with, where the workload has none."""
@@ -71,6 +71,30 @@ def search_space(
     lr_first = sorted(axes, key=lambda axis: axis.name != "lr")
     strength = None if searched or not decays or "weight_decay" in given else decay
     return SearchSpace(fixed, tuple(lr_first), tuple(choices), strength)
+
+
+def wanted_values(
+    contender: Contender,
+    spaces: Mapping[str, Space],
+    given: Mapping[str, Mapping[str, Values]],
+    tune: tuple[str, ...],
+) -> dict[str, Values]:
+    """The values to search for a contender: its own, then the workload's, then those of --space.
+
+    If settings to tune are named, the first two count for these alone. They do not count for
+    settings that the user fixed.
+    """
+    contender.check(spaces.get(contender.name, {}))
+    contender.check(given.get(contender.name, {}))
+    own = {} if contender.space == {"lr": DECADES_OF_LR} else contender.space
+    listed: dict[str, Values] = {
+        name: tuple(values)
+        for source in (own, spaces.get("*", {}), spaces.get(contender.name, {}))
+        for name, values in source.items()
+        if not tune or name in tune or len(values) == 1
+    }
+    fixed: dict[str, Values] = {name: (value,) for name, value in contender.fixed.items()}
+    return {**listed, **given.get("*", {}), **fixed, **given.get(contender.name, {})}
 
 
 def _axis(name: str, start: Value, values: Values | None, hard: bool) -> Axis:
