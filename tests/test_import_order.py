@@ -11,7 +11,9 @@ adamomentum.optax adamomentum.keras
 adamomentum
 adamomentum_lab.errors adamomentum_lab.files adamomentum_lab.modules adamomentum_lab.words
 adamomentum_lab.plugins adamomentum_lab.rules adamomentum_lab.schedules adamomentum_lab.space
+adamomentum_lab.datasets
 adamomentum_lab.source
+adamomentum_lab.training.workers
 adamomentum_lab.training.feed
 adamomentum_lab.workload adamomentum_lab.adversarial adamomentum_lab.selection
 adamomentum_lab.workload_checks

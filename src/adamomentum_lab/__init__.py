@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from adamomentum_lab.adversarial import Adversarial, Networks
     from adamomentum_lab.api import Result, load, race
+    from adamomentum_lab.datasets import Stream
     from adamomentum_lab.schedules import Constant, Cosine, InverseSqrt, Restarted, Schedule, Step
     from adamomentum_lab.source import Examples, Repeated, Source, Tensors, Tokens
     from adamomentum_lab.training.feed import in_order
@@ -32,6 +33,7 @@ __all__ = [
     "Schedule",
     "Source",
     "Step",
+    "Stream",
     "Tensors",
     "Tokens",
     "Workload",
@@ -46,7 +48,15 @@ def __getattr__(name: str) -> object:
     if name == "race":  # the package of this name, which can be called
         return importlib.import_module(f"{__name__}.race")
     if name in __all__:
-        for module in ("schedules", "source", "training.feed", "workload", "adversarial", "api"):
+        for module in (
+            "schedules",
+            "source",
+            "datasets",
+            "training.feed",
+            "workload",
+            "adversarial",
+            "api",
+        ):
             home = importlib.import_module(f"{__name__}.{module}")
             if hasattr(home, name):
                 return getattr(home, name)

@@ -29,9 +29,9 @@ Parts = Mapping[str, str]
 FILE, TRAINING = "the file itself", "the lab's training code"
 FAMILY = ("adamomentum", "adamomentum_lab", "adamomentum_paper")
 NUMBERED = {
-    "adversarial", "catalog", "contender", "contract", "engine", "errors", "files", "identity",
-    "inputs", "modules", "plugins", "portable", "rules", "schedules", "selection", "source",
-    "space", "training", "words", "workload", "workload_checks",
+    "adversarial", "catalog", "contender", "contract", "datasets", "engine", "errors", "files",
+    "identity", "inputs", "modules", "plugins", "portable", "rules", "schedules", "selection",
+    "source", "space", "training", "words", "workload", "workload_checks",
 }  # fmt: skip
 """The modules of the lab that `NUMBERS` stands for. Others, those of problems, data and contenders,
 count by themselves."""

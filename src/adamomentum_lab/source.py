@@ -12,12 +12,16 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import ConcatDataset, IterableDataset, default_collate
+from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, default_collate
 
+from adamomentum_lab.datasets import Stream, collate_examples, fetch, source_of
 from adamomentum_lab.errors import LabError
 
 Split = tuple[Tensor, ...]  # examples along the first dimension of each tensor
-EXPECTED = "a tuple of tensors, a map-style Dataset or a Source (with __len__, plan and load)"
+EXPECTED = (
+    "a tuple of tensors, a Dataset, a DataLoader, a function that returns one of these, a Stream "
+    "or another Source (with __len__, plan and load)"
+)
 
 
 @runtime_checkable
@@ -117,7 +121,7 @@ class Examples:
 
     def load(self, examples: Any) -> Any:
         """Return the collated examples."""
-        return self.collate([self.dataset[i] for i in examples.tolist()])
+        return collate_examples(self.collate, fetch(self.dataset, examples.tolist()), self.dataset)
 
 
 class Span(NamedTuple):
@@ -213,8 +217,12 @@ def wrap(split: Any, batch: int) -> Source:
             what = f"it holds {describe(wrong[0])}" if wrong else "it is empty"
             raise LabError(f"{what}; a tuple must hold tensors, with examples along dimension 0.")
         source = Tensors(split, batch)
+    elif isinstance(split, DataLoader):
+        source = source_of(split)
     elif _is_dataset(split):
         source = Examples(split, batch)
+    elif isinstance(split, IterableDataset):
+        source = Stream(split, batch)
     else:
         raise LabError(f"it is {describe(split)}; it must be {EXPECTED}.")
     if len(source) < 1:
@@ -229,8 +237,15 @@ def describe(value: Any) -> str:
     return f"a class, {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
+def make_split(split: Any) -> Any:
+    """Return a split, which a function may make."""
+    is_function = callable(split) and not isinstance(split, type) and not hasattr(split, "plan")
+    return split() if is_function and not _is_dataset(split) else split
+
+
 def _is_dataset(split: Any) -> bool:
-    if isinstance(split, (str, bytes, tuple, list, Mapping, Tensor, IterableDataset, Source, type)):
+    others = (str, bytes, tuple, list, Mapping, Tensor, IterableDataset, DataLoader, Source, type)
+    if isinstance(split, others):
         return False
     return hasattr(split, "__getitem__") and hasattr(split, "__len__")
 
@@ -246,6 +261,8 @@ def join(one: Any, other: Any) -> Any:
 
 def to_device(value: Any, device: torch.device) -> Any:
     """Return a batch with all its tensors on a device. Nested containers are supported."""
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)  # asynchronous from pinned memory alone
     if callable(getattr(value, "to", None)):
         return value.to(device)
     if isinstance(value, Mapping):
@@ -259,6 +276,12 @@ def to_device(value: Any, device: torch.device) -> Any:
 def count_examples(batch: Any) -> int:
     """Return the length of the first tensor in a batch."""
     first = next(_tensors(batch), None)
+    if (
+        first is None
+        and hasattr(batch, "__len__")
+        and not isinstance(batch, (Mapping, tuple, list))
+    ):
+        return len(batch)
     if first is None or not first.ndim:
         raise LabError(
             "a batch holds no tensor with a dimension, so its examples cannot be counted; "

@@ -15,7 +15,15 @@ from adamomentum_lab import rules
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import Rules, Scale, Selection
 from adamomentum_lab.schedules import Constant, Schedule
-from adamomentum_lab.source import Source, count_examples, describe, join, to_device, wrap
+from adamomentum_lab.source import (
+    Source,
+    count_examples,
+    describe,
+    join,
+    make_split,
+    to_device,
+    wrap,
+)
 from adamomentum_lab.space import Settings, Space, Stated
 from adamomentum_lab.training.feed import in_order
 
@@ -24,7 +32,8 @@ from adamomentum_lab.training.feed import in_order
 class Data:
     """The three splits: validation is for choosing settings and epochs, test for the final result.
 
-    Each is a tuple of tensors, a map-style Dataset or a Source.
+    Each is a tuple of tensors, a Dataset, a DataLoader, a function that returns one of these, or a
+    Source.
     """
 
     train: Any
@@ -159,6 +168,7 @@ class Workload(ABC):
         if not isinstance(data, Data):
             returns = f"data() of {type(self).__name__} returns {describe(data)}"
             raise LabError(f"{returns}; it must return Data(train, validation, test).")
+        data = Data(*map(make_split, (data.train, data.validation, data.test)))
         if self.selection == "validation":
             return data
         return data.merged() if self.trains_on_validation else replace(data, validation=None)

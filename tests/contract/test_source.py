@@ -5,6 +5,7 @@ The table has a case for each kind: a source of some size, and the examples that
 
 import functools
 import itertools
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, WeightedRandomSampler
 
 from adamomentum_lab.source import Examples, Repeated, Source, Tensors, Tokens, wrap
 from adamomentum_lab.training.feed import feed, in_order, seed_for
@@ -160,7 +162,41 @@ def make_passages(size, batch):
     return Passages(torch.arange(90 * (size + 2)), batch, 70)
 
 
+class Shuffling(IterableDataset):
+    """Draws its order from a buffer, with the random numbers of Python, NumPy and torch."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        left = [*range(self.size)]
+        while left:
+            at = (
+                random.randrange(99)
+                + numpy.random.randint(99)  # noqa: NPY002
+                + int(torch.randint(99, ()))
+            ) % len(left)
+            i = left.pop(at)
+            yield torch.tensor(i), torch.tensor(i * i)
+
+
+def loader(size, batch):
+    return wrap(DataLoader(Squares(size), batch, shuffle=True), 1)
+
+
+def weighted(size, batch):
+    sampler = WeightedRandomSampler(torch.ones(size), size, replacement=False)
+    return wrap(DataLoader(Squares(size), batch, sampler=sampler), 1)
+
+
 CASES = [
+    Case("loader", loader),
+    Case("weighted loader", weighted),
+    Case("stream", lambda size, batch: wrap(Shuffling(size), batch)),
+    Case("stream of a loader", lambda size, batch: wrap(DataLoader(Shuffling(size), batch), 1)),
     Case("tensors", lambda size, batch: wrap(in_memory(size), batch)),
     Case("dataset", lambda size, batch: wrap(Squares(size), batch)),
     Case("collated", lambda size, batch: Examples(Squares(size), batch, list), texts),

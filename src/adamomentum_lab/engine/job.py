@@ -32,6 +32,7 @@ from adamomentum_lab.training.groups import groups_of
 from adamomentum_lab.training.outcome import Outcome
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.training.supervised import Supervised
+from adamomentum_lab.training.workers import end_workers
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ def execute(
     try:
         return _execute(job, on_epoch, on_update, stopped)
     finally:
+        end_workers()
         _alone.release()
 
 

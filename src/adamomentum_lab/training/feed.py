@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 import random
-import signal
 import sys
-import warnings
-from collections.abc import Iterable, Iterator
-from multiprocessing import resource_tracker
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data._utils.pin_memory import pin_memory
 
-from adamomentum_lab.errors import LabError, locate
-from adamomentum_lab.modules import import_files, imported_files
-from adamomentum_lab.source import Source, make_plan
+from adamomentum_lab.errors import LabError
+from adamomentum_lab.source import Source, make_plan, to_device
+from adamomentum_lab.training.workers import load_ahead
 
 CPU = torch.device("cpu")
-AHEAD = 4
-"""Batches that each worker process loads ahead."""
 _LOADING = 1  # a separate stage, so numbers that `load` draws do not shift those of the update
 
 
@@ -74,6 +66,8 @@ def feed(
     shares = (_share(plan[i], rank, world) for i in numbers)
     seeds = (seed_for(seed, epoch, i, rank, _LOADING) for i in numbers)
     batches = _load(source, shares, seeds, device)
+    if device.type == "cuda":
+        batches = copy_ahead(batches, device)
     for i in numbers:
         batch = next(batches)
         set_seed(device, seed_for(seed, epoch, i, rank))
@@ -114,73 +108,26 @@ def _load(
     """Load batches, each with its seed, in this process or in workers."""
     workers: int = getattr(source, "workers", 0)
     if workers:
-        yield from _load_ahead(source, zip(seeds, shares, strict=True), workers)
+        yield from load_ahead(source, zip(seeds, shares, strict=True), workers, _load_with_seed)
         return
     for seed, examples in zip(seeds, shares, strict=True):
         set_seed(device, seed)
         yield _load_one(source, examples)
 
 
-class _UserFiles:
-    """Unpickling this imports the users' files, so that their classes can be unpickled too."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return import_files, (imported_files(),)
-
-
-class _Loading(Dataset[Any]):
-    """The dataset of a worker process: item (seed, examples) is a loaded batch."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def __getstate__(self) -> tuple[object, Source]:
-        return _UserFiles(), self.source  # the files must be unpickled first
-
-    def __setstate__(self, state: tuple[object, Source]) -> None:
-        self.source = state[1]
-
-    def __getitem__(self, item: tuple[int, Any]) -> Any:
-        seed, examples = item
-        try:
-            set_seed(CPU, seed)
-            return _load_one(self.source, examples)
-        # Returned, since an error raised in a worker arrives with the text of its traceback.
-        except LabError as error:
-            return error
-        except Exception as error:
-            return locate(error, Path())
+def _load_with_seed(source: Source, seed: int, examples: Any) -> Any:
+    """Load a batch in a worker process."""
+    set_seed(CPU, seed)
+    return _load_one(source, examples)
 
 
-def _load_ahead(source: Source, items: Iterable[tuple[int, Any]], workers: int) -> Iterator[Any]:
-    def own(examples: Any) -> Any:
-        # A view would be sent with the whole tensor behind it.
-        return examples.clone() if isinstance(examples, Tensor) else examples
-
-    loader: DataLoader[Any] = DataLoader(
-        _Loading(source),
-        batch_size=None,
-        sampler=[(seed, own(examples)) for seed, examples in items],
-        num_workers=workers,
-        generator=torch.Generator(),  # by default it would draw one of the update's numbers
-        multiprocessing_context="spawn",  # a fork of a process with threads may hang
-        prefetch_factor=AHEAD,
-    )
-    resource_tracker.ensure_running()  # starting it later would unblock SIGINT again
-    # Ctrl-C is for this process alone. Workers inherit the blocked signals.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Got pickle error")  # reported below
-            ready = iter(loader)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise LabError(
-            f"{type(source).__name__} cannot be sent to worker processes ({error}); define its "
-            "functions and classes at the top of a file, or use no workers."
-        ) from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    for batch in ready:
-        if isinstance(batch, LabError):
-            raise batch
-        yield batch
+def copy_ahead(
+    batches: Iterator[Any], device: torch.device, pin: Callable[[Any], Any] = pin_memory
+) -> Iterator[Any]:
+    """Yield batches on a GPU. Each is copied while the one before it is used."""
+    before: list[Any] = []
+    for batch in batches:
+        before.append(to_device(pin(batch), device))
+        if len(before) > 1:
+            yield before.pop(0)
+    yield from before
