@@ -13,8 +13,8 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(or $(JOBS),2) --dist
 help:
 	@echo "make race      race eight optimizers on an embedded problem"
 	@echo "make check     lint, types and the fast tests"
-	@echo "make test      lint, types and all tests but the full grids"
-	@echo "make test-all  the full grids too"
+	@echo "make test      lint, types and all tests but full grids and the longest ones"
+	@echo "make test-all  these too"
 	@echo "make fuzz      10,000 random steps of the native kernel under sanitizers"
 	@echo "make bench     step time and memory beside torch.optim.Adam"
 	@echo "make results   tables and pages of results, from the records in results/"

@@ -261,6 +261,7 @@ def test_a_saved_name_stays():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="is that run")
 @pytest.mark.parametrize("backend", ["jax", "tensorflow"])
 def test_all_of_it_on(backend):

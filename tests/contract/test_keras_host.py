@@ -979,6 +979,9 @@ def test_a_file_goes_to_another_backend_and_back(backend, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(BACKEND != "torch", reason="is that run")
-@pytest.mark.parametrize("backend", OTHERS)
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(name, marks=[pytest.mark.full] if name == "jax" else []) for name in OTHERS],
+)
 def test_all_of_it_on(backend):
     other_python(backend, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__)

@@ -7,7 +7,8 @@ With them a step is
     v     = beta2 v + weight2 (k m)^2 + eps
     v_max = max(v_max, v)                    only with amsgrad
     root  = sqrt(v), or 1 where v is 0       with amsgrad, of v_max
-    root  = scale root                       with rectify, scale (root + eps), or 1 if scale is 0
+    root  = scale root                       with rectify scale (root + eps) instead, and 1 if
+                                             scale is 0
     param = kept param - lr ((a m + b g) / root)
 
 m, v and v_max are stored. lr is applied last, because lr m can overflow where the quotient does

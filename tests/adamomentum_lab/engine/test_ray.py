@@ -205,6 +205,7 @@ def expected(tmp_path_factory):
     return without_machine(json.loads(done.stdout))
 
 
+@pytest.mark.full
 def test_a_driver_that_is_killed_starts_again(cluster, tmp_path, expected):
     runs = tmp_path / "runs"
     jobs_of(Store(runs), tmp_path, "slow", [1])

@@ -190,6 +190,7 @@ def test_stopped_at_any_update_it_continues_bit_for_bit(name, at, images, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_killed_at_random_instants_the_end_is_the_same(tmp_path):
     origin = find_workload("digits_dcgan")
     spec = Spec.of(

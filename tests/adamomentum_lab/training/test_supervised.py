@@ -256,6 +256,7 @@ def test_one_process_at_a_time(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("every", "kills"), [(0.0, 22), (0.2, 8)])
 def test_killed_at_random_instants_the_end_is_the_same(tmp_path, every, kills, monkeypatch):
     whole = job_of(tmp_path, "slow", "whole", scale="full")
