@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -180,7 +181,8 @@ def of_sight_in_metric(result: Result) -> str:
         spread = spread_limit([x - y for x, y in pairs])
         seen = sight(verdict.seeds, verdict.level / verdict.pairs)
         if spread is not None and seen is not None:
-            found.append(seen.difference * spread)
+            spread = max(spread, result.resolution / math.sqrt(6))  # as the verdict takes it
+            found.append(max(seen.difference * spread, result.resolution))
     if not found:
         return ""
     what = " to ".join(dict.fromkeys(amount(end, end) for end in (min(found), max(found))))

@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from benchmarks import verdicts
+from benchmarks import verdict_laws, verdict_traps, verdicts
 from benchmarks.verdict_problems import problems
 
 from adamomentum_lab.race import referee as referee_module
@@ -234,6 +234,16 @@ def test_verdicts_are_rarely_false(trials):
     assert len(power) > 15
     assert false <= 0.03 * count
     assert sum(power) / len(power) >= 0.7
+
+
+def test_races_built_to_mislead_seldom_do():
+    """A few of each; `benchmarks/verdict_traps.py` runs 1,000."""
+    races, false = 10, 0
+    known = [trap for trap in verdict_laws.traps() if trap.knowable]
+    for trap in known:
+        false += verdict_traps.count_kinds(trap, 4, [10], races)[1]
+    assert len(known) > 40
+    assert false <= 0.03 * races * len(known)
 
 
 def test_the_simulation_notices_a_rule_that_misleads(monkeypatch):

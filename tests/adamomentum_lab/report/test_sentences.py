@@ -198,3 +198,11 @@ def test_what_a_race_could_see_in_its_metric():
     # with 4 degrees of freedom is sqrt(4 / 1.649) times that, and 5 seeds find 1.68 times it.
     assert "differences of 0.75 are found with 80 % power" in said
     assert of_sight_in_metric(race_of({"adam": GOOD}, spec=UNTUNED)) == ""
+
+
+def test_equal_scores_do_not_show_the_smallest_difference():
+    """Differences vary by at least the spread of a rounding error, as in the verdict."""
+    both = race_of({"adam": GOOD, "adamomentum": GOOD}, spec=UNTUNED)
+    runs = tuple(replace(run, resolution=0.5) for run in both.record.runs)
+    said = of_sight_in_metric(replace(both, record=replace(both.record, runs=runs)))
+    assert "differences of 0.50 are found" in said
