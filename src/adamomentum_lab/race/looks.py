@@ -124,8 +124,10 @@ def _most_pairs(race: Race, looks: Iterable[StoredLook]) -> int:
 
 
 def _question(race: Race) -> str:
-    """Looks at the same pair on the same workload answer the same question."""
-    return " ".join((race.workload, race.code, race.scale, race.protocol))
+    """Looks at the same pair on the same workload answer the same question. Who is better untuned
+    is another one."""
+    untuned = "" if race.trials else "-untuned"
+    return " ".join((race.workload, race.code, race.scale, race.protocol + untuned))
 
 
 def _other_versions(race: Race, store: Store) -> list[str]:

@@ -102,7 +102,7 @@ def test_the_baseline_does_not_make_another_question(tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"workload": "v"}, {"code": "d"}, {"scale": "full"}, {"protocol": "paper"}],
+    [{"workload": "v"}, {"code": "d"}, {"scale": "full"}, {"protocol": "paper"}, {"trials": 0}],
 )
 def test_another_problem_is_another_question(tmp_path, changes):
     assert spent(Store(tmp_path), BASE, replace(BASE, **changes)) == [0.01, 0.01]
