@@ -27,6 +27,7 @@ from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
 from adamomentum_lab.race.referee import Contender, Pair
 from adamomentum_lab.race.sensitivity import sensitivity
 from adamomentum_lab.race.speedups import Budget, budgets_of, speedups_of
+from adamomentum_lab.race.steps import StepTime, steps_of
 from adamomentum_lab.race.verdict import Verdict, judge
 from adamomentum_lab.selection import FAULTS, reported_epoch
 from adamomentum_lab.stats.comparisons import FLIPS, relative_rounding, sign_flips
@@ -188,6 +189,11 @@ class Result:
         return speedups_of(self.record, self.finals)
 
     @functools.cached_property
+    def steps(self) -> dict[str, StepTime]:
+        """By contender, time and memory of an update; empty if they were not measured."""
+        return steps_of(self.record)
+
+    @functools.cached_property
     def effects(self) -> tuple[Effect, ...]:
         """What single changes did, where contenders that differ in one were raced."""
         return tuple(effect for find in provided("effects") for effect in find(self))
@@ -223,7 +229,7 @@ def write(result: Result, folder: Path) -> None:
     workload = result.workload
     contents = {
         "race.json": result.record.dumps(),
-        "ranking.csv": _csv(_ranking_row(row, workload) for row in result.rows),
+        "ranking.csv": _csv(_ranking_row(row, result) for row in result.rows),
         "runs.csv": _csv(run_row(r, workload) for r in (*result.runs, *result.record.budgets)),
     }
     try:
@@ -242,11 +248,10 @@ def _csv(rows: Iterable[dict[str, object]]) -> str:
     return text.getvalue()
 
 
-def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
-    verdict = row.verdict
+def _ranking_row(row: Row, result: Result) -> dict[str, object]:
+    verdict, workload, step = row.verdict, result.workload, result.steps.get(row.optimizer)
     low, high = verdict.interval if verdict else (None, None)
     to_target = {"epochs": row.epochs_to_target, "steps": row.steps_to_target}
-    to_target["seconds"] = row.machine.seconds_to_target
     return {
         "rank": row.rank,
         "optimizer": row.optimizer,
@@ -262,7 +267,7 @@ def _ranking_row(row: Row, workload: WorkloadFacts) -> dict[str, object]:
         "why undecided": verdict and " ".join(reason.why for reason in verdict.reasons),
         **{f"{unit} to target": took and took.mean for unit, took in to_target.items()},
         "reached target": row.reached,
-        "ms per update": row.machine.ms_per_update,
+        "ms per update": step and step.milliseconds,
         "settings": json.dumps(row.settings),
     }
 

@@ -57,7 +57,8 @@
     const axis = { gridcolor: grid, linecolor: grid, zeroline: false, automargin: true };
     const narrow = place.clientWidth < 560;
     return {
-      margin: { l: 10, r: 10, t: 10, b: 10 },
+      margin: { l: 10, r: 10, t: 34, b: 10 }, // above the plot: the toolbar
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: style.color, activecolor: style.color },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: style.color, family: style.fontFamily, size: 12 },
@@ -113,7 +114,7 @@
       ["id", run.id], ["stage", run.stage === "tuning" ? "trial" : "final"], ["status", run.status],
       ["reported epoch", run.epoch], [`validation ${race.metric}`, run.validation],
       [`test ${race.metric}`, run.stage === "tuning" ? "not shown: it decided nothing" : run.test],
-      ["ms an update", run.ms], ...Object.entries(run.settings)];
+      ...Object.entries(run.settings)];
     const length = Math.max(0, ...run.columns.map((column) => column[2].length));
     const epochs = Array.from({ length }, (_, i) => [i + 1, ...run.columns.map((column) => column[2][i])]);
     open(`${run.optimizer}, seed ${run.seed}`,
@@ -169,16 +170,15 @@
     for (const button of article.querySelectorAll("button.open"))
       button.addEventListener("click", () => openOptimizer(race, button.dataset.optimizer));
 
-    const [curve, over, logY, closer, bands, each] =
-      [".curve", ".over", ".log-y", ".closer", ".bands", ".each"].map(find);
+    const [curve, logY, closer, bands, each] =
+      [".curve", ".log-y", ".closer", ".bands", ".each"].map(find);
     const order = (one) => [one.metric !== race.metric, ["validation", "test", "train"].indexOf(one.split)];
     const sorted = race.curves.map((one, i) => [order(one), i]).sort((a, b) =>
       a[0][0] - b[0][0] || a[0][1] - b[0][1]);
     for (const [, i] of sorted)
       curve.append(make("option", { value: i }, `${race.curves[i].split} ${race.curves[i].metric}`));
     const chosen = () => race.curves[curve.value];
-    const times = (name, length) => over.value === "epochs"
-      ? Array.from({ length }, (_, i) => i + 1) : race.clock[name].slice(0, length);
+    const epochs = (length) => Array.from({ length }, (_, i) => i + 1);
     const place = find(".curves");
     const drawCurves = () => {
       const one = chosen();
@@ -186,7 +186,7 @@
       if (!one) return;
       for (const name of race.optimizers) {
         const { mean, low, high } = one.bands[name];
-        const x = times(name, mean.length);
+        const x = epochs(mean.length);
         const group = { x, legendgroup: name, mode: "lines", hoverinfo: "skip", showlegend: false };
         if (bands.checked && low.some((value) => value !== null)) {
           const ends = logY.checked ? low.map((value) => (value > 0 ? value : null)) : low;
@@ -197,7 +197,7 @@
           for (const run of race.runs) {
             if (run.stage !== "final" || run.optimizer !== name) continue;
             const column = run.columns.find(([split, metric]) => split === one.split && metric === one.metric);
-            if (column) traces.push({ ...group, x: times(name, column[2].length), y: column[2],
+            if (column) traces.push({ ...group, x: epochs(column[2].length), y: column[2],
               connectgaps: true, line: { ...line(name), width: 0.7 }, opacity: 0.6 });
           }
         }
@@ -206,7 +206,7 @@
       }
       const ranges = closer.checked ? secondHalf(traces, logY.checked) : [undefined, undefined];
       draw(place, traces, {
-        xaxis: { title: { text: over.value === "epochs" ? "epoch" : "seconds of training, on shared cores" },
+        xaxis: { title: { text: "epoch" },
           rangemode: "tozero", range: ranges[0] },
         yaxis: { title: { text: plain(`${one.split} ${one.metric}`) }, type: logY.checked ? "log" : "linear",
           range: ranges[1] },
@@ -223,52 +223,76 @@
         Array.from({ length }, (_, i) => [i + 1, ...race.optimizers.map((name) => one.bands[name].mean[i])])));
     };
     numbers.addEventListener("toggle", fill);
-    for (const control of [curve, over, logY, closer, bands, each])
+    for (const control of [curve, logY, closer, bands, each])
       control.addEventListener("change", () => { redraw(place); fill(); });
 
-    const trials = race.runs.filter((run) => run.stage === "tuning" && run.validation !== null);
-    plot(find(".lr"), () => {
-      const traces = [];
-      for (const name of race.optimizers) {
-        const mine = trials.filter((run) => run.optimizer === name && run.settings.lr);
+    const shownRuns = race.runs.filter((run) => run.settings.lr > 0 &&
+      (run.stage === "tuning" ? run.validation : run.test) !== null);
+    const scoreOf = (run) => (run.stage === "tuning" ? run.validation : run.test);
+    // The same axes for all, so that they compare at a glance; scores far below the rest are cut.
+    const wide = (values) => {
+      const sorted = [...values].sort((a, b) => (race.larger ? b - a : a - b));
+      const [best, most] = [sorted[0], sorted[Math.floor(0.8 * (sorted.length - 1))]];
+      const room = 0.08 * Math.abs(best - most) || 0.05 * Math.abs(best) || 0.05;
+      return race.larger ? [most - room, best + room] : [best - room, most + room];
+    };
+    const scoreRange = shownRuns.length ? wide(shownRuns.map(scoreOf)) : undefined;
+    for (const place of article.querySelectorAll(".lr")) {
+      const name = place.dataset.optimizer;
+      plot(place, () => {
+        const mine = shownRuns.filter((run) => run.optimizer === name);
+        const tried = mine.filter((run) => run.stage === "tuning");
+        const finals = mine.filter((run) => run.stage !== "tuning");
         const best = new Map();
-        for (const run of mine) {
+        for (const run of tried) {
           const known = best.get(run.settings.lr);
           const better = race.larger ? run.validation > known : run.validation < known;
           if (known === undefined || better) best.set(run.settings.lr, run.validation);
         }
         const points = [...best].sort((a, b) => a[0] - b[0]);
-        traces.push({ x: points.map((p) => p[0]), y: points.map((p) => p[1]), name: plain(name),
-          legendgroup: name, mode: "lines", line: line(name), hoverinfo: "skip" });
-        traces.push({ x: mine.map((run) => run.settings.lr), y: mine.map((run) => run.validation),
-          legendgroup: name, showlegend: false, mode: "markers", marker: { color: colour(name), size: mine.map((run) => (run.chosen ? 14 : 7)),
-            symbol: mine.map((run) => (run.chosen ? "star" : "circle")) },
-          text: mine.map((run) => plain(settings(run))), hovertemplate: "%{y:.5g}<br>%{text}<extra>" + plain(name) + "</extra>" });
-      }
-      draw(find(".lr"), traces, {
-        xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
-        yaxis: { title: { text: plain(`validation ${race.metric}`) } },
+        const rates = [...new Set(finals.map((run) => run.settings.lr))].sort((a, b) => a - b);
+        const at = (lr) => finals.filter((run) => run.settings.lr === lr).map((run) => run.test);
+        const ink = getComputedStyle(document.body).color;
+        const hover = { hovertemplate: "%{y:.5g}<br>%{text}<extra></extra>", showlegend: false, mode: "markers" };
+        const dots = (runs, more) => ({ x: runs.map((run) => run.settings.lr), y: runs.map(scoreOf),
+          text: runs.map((run) => plain(settings(run))), ...hover, ...more });
+        draw(place, [
+          { x: points.map((p) => p[0]), y: points.map((p) => p[1]), mode: "lines", line: { ...line(name), width: 1.5 },
+            hoverinfo: "skip", showlegend: false },
+          dots(tried.filter((run) => !run.chosen), { marker: { color: "rgba(0,0,0,0)", size: 8, symbol: "circle",
+            line: { color: colour(name), width: 2 } } }),
+          dots(finals, { opacity: 0.55, marker: { color: ink, size: 4 } }),
+          { x: rates, y: rates.map((lr) => at(lr).reduce((a, b) => a + b) / at(lr).length), ...hover,
+            text: rates.map((lr) => `mean of ${at(lr).length} seeds at lr ${shown(lr)}`),
+            marker: { color: ink, size: 14, symbol: "line-ew", line: { color: ink, width: 2 } } },
+          dots(tried.filter((run) => run.chosen), { marker: { color: colour(name), size: 13, symbol: "star" } }),
+        ], {
+          xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
+          yaxis: { title: { text: plain(race.metric) }, range: scoreRange },
+        });
       });
-    });
-    const finals = race.runs.filter((run) => run.stage !== "tuning" && run.test !== null);
-    plot(find(".finals"), () => {
-      const traces = [];
-      for (const name of race.optimizers) {
-        const mine = finals.filter((run) => run.optimizer === name && run.settings.lr);
-        const rates = [...new Set(mine.map((run) => run.settings.lr))].sort((a, b) => a - b);
-        const at = (lr) => mine.filter((run) => run.settings.lr === lr).map((run) => run.test);
-        const tuned = (lr) => mine.some((run) => run.settings.lr === lr && run.stage === "final");
-        traces.push({ x: rates, y: rates.map((lr) => at(lr).reduce((a, b) => a + b) / at(lr).length),
-          name: plain(name), legendgroup: name, line: line(name), mode: "lines+markers",
-          marker: { size: rates.map((lr) => (tuned(lr) ? 14 : 7)), symbol: rates.map((lr) => (tuned(lr) ? "star" : "circle")) },
-          hovertemplate: "mean %{y:.5g} at lr %{x}<extra>" + plain(name) + "</extra>" });
-        traces.push({ x: mine.map((run) => run.settings.lr), y: mine.map((run) => run.test),
-          legendgroup: name, showlegend: false, mode: "markers", opacity: 0.5,
-          marker: { color: colour(name), size: 5 },
-          text: mine.map((run) => plain(settings(run))), hovertemplate: "%{y:.5g}<br>%{text}<extra>" + plain(name) + "</extra>" });
-      }
-      draw(find(".finals"), traces, {
-        xaxis: { title: { text: "lr" }, type: "log", exponentformat: "power", dtick: 1 },
+    }
+    plot(find(".budgets"), () => {
+      const means = race.budgets.map((one) => one.scores.reduce((a, b) => a + b, 0) / one.scores.length);
+      const base = race.baseline;
+      const seeds = race.budgets.flatMap((one) => one.scores.map((score) => [one.factor, score]));
+      const at = (name) => race.runs.filter((run) => run.stage === "final" && run.optimizer === name && run.test !== null)
+        .map((run) => run.test);
+      const others = race.optimizers.filter((name) => name !== base && at(name).length);
+      const ends = [race.budgets[0].factor, race.budgets.at(-1).factor];
+      draw(find(".budgets"), [
+        { x: seeds.map((p) => p[0]), y: seeds.map((p) => p[1]), mode: "markers", opacity: 0.5, showlegend: false,
+          marker: { color: colour(base), size: 5 }, hoverinfo: "skip" },
+        { x: race.budgets.map((one) => one.factor), y: means, name: plain(base), mode: "lines+markers", line: line(base),
+          marker: { size: 9 }, hovertemplate: "%{y:.5g} at %{x} times the length<extra>" + plain(base) + "</extra>" },
+        ...others.map((name) => {
+          const mean = at(name).reduce((a, b) => a + b) / at(name).length;
+          return { x: ends, y: [mean, mean], mode: "lines", name: `${plain(name)}, 1x`, line: { ...line(name), dash: "dash" },
+            hovertemplate: "%{y:.5g}<extra>" + plain(name) + "</extra>" };
+        }),
+      ], {
+        xaxis: { title: { text: `length of training of ${plain(base)}, times the usual` }, type: "log",
+          tickvals: race.budgets.map((one) => one.factor), ticktext: race.budgets.map((one) => shown(one.factor)) },
         yaxis: { title: { text: plain(`test ${race.metric}`) } },
       });
     });

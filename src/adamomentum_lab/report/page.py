@@ -25,8 +25,11 @@ from adamomentum_lab.files import dumps
 from adamomentum_lab.plugins import provided
 from adamomentum_lab.race.record import RunRecord
 from adamomentum_lab.race.result import Result
+from adamomentum_lab.race.speedups import Budget
 from adamomentum_lab.race.studies import group_studies, judge_studies
-from adamomentum_lab.report import sentences
+from adamomentum_lab.report import savings, sentences
+from adamomentum_lab.report.answers import answers, tuning_of
+from adamomentum_lab.report.forest import forest, savings_forest
 from adamomentum_lab.report.html import render
 from adamomentum_lab.report.verdicts import (
     COVERS,
@@ -151,6 +154,13 @@ class View:
         self.anchor = f"race-{result.name}"
         self.headline = sentences.of_result(result)
         self.searched = sentences.of_search(result)
+        self.answers = answers(result)
+        self.forest, self.savings = forest(result), savings_forest(result)
+        self.budgets, self.budget_words = result.budgets, savings.of_budgets(result)
+        self.steps, self.step_words = result.steps, savings.of_steps(result)
+        self.target_words = savings.of_target(result)
+        self.tunings = {name: tuning_of(name, result) for name in race.optimizers}
+        self._result = result
         metric = f"test {result.workload.metric}"
         self.sentences = [*sentences.of_pairs(result).values()]
         self.together = sentences.of_studies(studies) if studies else ""
@@ -180,6 +190,11 @@ class View:
         self.pictures = _pictures(result, folder)
         self.seconds = sum(run.machine.seconds or 0.0 for run in record.runs)
 
+    def score(self, budget: Budget) -> Estimate:
+        """Of the baseline at a length of training."""
+        scores = [self._result.score(run) for run in budget.runs]
+        return Estimate.of([math.nan if score is None else score for score in scores])
+
 
 def _data(result: Result) -> Data:
     """What the page draws of a race."""
@@ -208,9 +223,10 @@ def _data(result: Result) -> Data:
             {"split": split, "metric": metric, "bands": bands(split, metric)}
             for split, metric in curves.split_metrics(run.epochs for run in runs)
         ],
-        "clock": {
-            name: curves.clock(run.machine.epoch_seconds for run in finals[name]) for name in names
-        },
+        "budgets": [
+            {"factor": one.factor, "lr": one.lr, "scores": [result.score(run) for run in one.runs]}
+            for one in result.budgets
+        ],
         "best": {
             row.optimizer: row.sensitivity.expected_best for row in result.rows if row.sensitivity
         },
@@ -237,7 +253,6 @@ def _run(run: RunRecord, by: Measure, chosen: bool) -> Data:
         "settings": run.settings,
         "epoch": final.get("epoch"),
         **_short(scores | {hidden: None} if hidden else scores),
-        "ms": _short(run.machine.ms_per_update),
         "error": run.error,
         "columns": _short(columns),
     }

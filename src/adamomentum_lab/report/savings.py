@@ -48,9 +48,43 @@ def of_speedup(name: str, result: Result) -> str:
         text = f"{name}: the same {metric} as {base} in {share} of the updates"
     else:
         text = f"{name}: the same {metric} as {base} takes {share} times the updates"
+    if (ratio := time_ratio(name, result)) is not None and 0 < found.factor < math.inf:
+        text += f" and {ratio / found.factor:.2f} of the time"
     if found.low is not None and not decided(found):
         text += ", which may be chance"
     return f"{text}."
+
+
+def time_ratio(name: str, result: Result) -> float | None:
+    """The time of an update beside the baseline's; None if it was not measured."""
+    steps, base = result.steps, result.race.baseline
+    if base is None or not steps or not steps[base].milliseconds:
+        return None
+    return steps[name].milliseconds / steps[base].milliseconds
+
+
+def of_steps(result: Result) -> str:
+    """How times and memory were measured."""
+    if not result.steps:
+        return "Times of an update were not measured."
+    updates = min(step.updates for step in result.steps.values())
+    text = (
+        f"Times are medians of {count_noun(updates, 'update')}, measured after the race, in turns, "
+        "on one thread. Memory is that of model, gradients and optimizer state at the peak of a "
+        "step."
+    )
+    if any(step.alone < 0.9 for step in result.steps.values()):
+        text += " Other processes were busy at the time, so compare ratios, not milliseconds."
+    return text
+
+
+def of_target(result: Result) -> str:
+    """What epochs to a target do not mean."""
+    return (
+        f"These are epochs within runs of {count_noun(result.workload.epochs, 'epoch')}. They do "
+        "not say how much training is saved: at the same epoch a run with a longer schedule is at "
+        "a higher learning rate. `--budgets` measures that."
+    )
 
 
 def of_speedups(result: Result) -> list[str]:
