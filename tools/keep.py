@@ -60,7 +60,7 @@ def race_record(result: Result) -> dict[str, Any]:
             before = environment
         if short:
             kept[key] = short
-    kept["machine"] = _pick(record.machine, (*VERSIONS, "processors", "command"))
+    kept["machine"] = _pick(record.machine, (*VERSIONS, "processors", "command", "steps"))
     return _round(kept)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from adamomentum_lab.race.plan import Looks, Plan, Race, make_plan
 from adamomentum_lab.race.race import run_race
 from adamomentum_lab.race.reuse import show_stored_runs
 from adamomentum_lab.race.search import Search
+from adamomentum_lab.race.steps import with_steps
 from adamomentum_lab.race.studies import record_studies, studies_of
 from adamomentum_lab.report import notebook, page, sentences, terminal
 from adamomentum_lab.report.progress import RaceDisplay
@@ -300,6 +301,15 @@ def run_studies(
             with pool, quiet():
                 found = run_race(plan, reference, store, pool, heard)
                 results.write(found, folder)
+            if pool.here and not found.faults:
+                try:
+                    with quiet():  # apart from the race, with no worker at work
+                        timed = with_steps(found.record, reference, store)
+                except Exception as error:  # a race is not lost for this
+                    display.say(f"Times of an update were not measured ({error}).")
+                else:
+                    found = replace(found, record=timed)
+                    results.write(found, folder)
         return found
 
     found = [run(one) for one in studies_of(what)]

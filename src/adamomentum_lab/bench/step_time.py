@@ -13,18 +13,17 @@ import math
 import platform
 import statistics
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from adamomentum_lab.contenders._benchmark import PLAIN, SUBJECT, SUBJECTS, Build
 from adamomentum_lab.engine.environment import environment
 from adamomentum_lab.plugins import provided
+from adamomentum_lab.training.stopwatch import Peak
 
 Shapes = list[tuple[int, ...]]
 ALWAYS: dict[str, Shapes] = {"one of 64 Mi": [(64 * 2**20,)], "1,000 x 64": [(64,)] * 1000}
@@ -72,33 +71,6 @@ class Report(TypedDict):
     machine: Mapping[str, object]
     add_gb_per_second: float
     models: dict[str, Steps]
-
-
-class Peak(TorchDispatchMode):
-    """Counts the bytes of new tensors that are alive at the same time. `peak` is the largest."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.alive = self.peak = 0
-        self._seen: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = (x for x in tree_leaves((args, kwargs)) if torch.is_tensor(x))
-        old = {x.untyped_storage()._cdata for x in given}
-        out = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(out):
-            if torch.is_tensor(tensor):
-                storage = tensor.untyped_storage()
-                if storage._cdata not in old | self._seen:
-                    self._seen.add(storage._cdata)
-                    self.alive += storage.nbytes()
-                    weakref.finalize(tensor, self._free, storage._cdata, storage.nbytes())
-        self.peak = max(self.peak, self.alive)
-        return out
-
-    def _free(self, key: int, nbytes: int) -> None:
-        self._seen.discard(key)
-        self.alive -= nbytes
 
 
 def bandwidth_of_an_add(seconds: float = 0.5) -> float:

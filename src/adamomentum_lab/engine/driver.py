@@ -89,6 +89,8 @@ class Driver(ABC):
     has changed.
     """
 
+    here = True
+    """Whether all runs are done by this machine's processors."""
     fresh = False
     """Whether runs are repeated all the same."""
     explain = False

@@ -29,6 +29,7 @@ from adamomentum_lab.selection import EpochRecord
 from adamomentum_lab.training.adversarial import AdversarialLoop
 from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.groups import groups_of
+from adamomentum_lab.training.loop import Loop
 from adamomentum_lab.training.outcome import Outcome
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.training.supervised import Supervised
@@ -133,6 +134,27 @@ def _execute(
     return replace(run, inputs=inputs)
 
 
+def make_loop(job: Job, **options: Any) -> Loop:
+    """Return the training loop of a job, with these options of `Loop` besides."""
+    spec = job.spec
+    cls = job.reference.load()
+    contender = contenders.load(spec.optimizer, job.entry)
+    contender = contender.with_schedule(cls.schedule_settings)
+    workload = cls(spec.scale, spec.protocol)
+    workload.kept = job.folder.parent / "kept"
+    workload.epochs = spec.epochs or workload.epochs
+    settings = dict(spec.settings)
+    kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
+    return kind(
+        workload,
+        lambda network: contender.build_for(network, groups_of(workload, network), **settings),
+        spec.seed,
+        schedule=contender.schedule(workload.schedule_with(spec.optimizer, settings)),
+        closure="closure" in contender.needs,
+        **options,
+    )
+
+
 def _train(
     job: Job,
     fabric: Any,
@@ -141,26 +163,12 @@ def _train(
     stopped: Callable[[], bool],
 ) -> tuple[Outcome, Prints]:
     """How the run ended, and what it read."""
-    spec, reference = job.spec, job.reference
+    reference = job.reference
     checkpoints = Checkpoints(job.folder, job.spec.id)
     try:
-        cls = reference.load()
-        contender = contenders.load(spec.optimizer, job.entry)
-        contender = contender.with_schedule(cls.schedule_settings)
         with noticing(reference.inputs, ignored=job.folder.parent):
-            workload = cls(spec.scale, spec.protocol)
-            workload.kept = job.folder.parent / "kept"
-            workload.epochs = spec.epochs or workload.epochs
-            settings = dict(spec.settings)
-            kind = AdversarialLoop if isinstance(workload, Adversarial) else Supervised
-            loop = kind(
-                workload,
-                lambda network: contender.build_for(
-                    network, groups_of(workload, network), **settings
-                ),
-                spec.seed,
-                schedule=contender.schedule(workload.schedule_with(spec.optimizer, settings)),
-                closure="closure" in contender.needs,
+            loop = make_loop(
+                job,
                 fabric=fabric,
                 checkpoints=checkpoints,
                 checkpoint_seconds=job.checkpoint_seconds,
@@ -169,7 +177,7 @@ def _train(
                 stopped=stopped,
             )
         base = reference.file.parent
-        inputs = {**reference.inputs.prints, **print_declared(workload.reads, base)}
+        inputs = {**reference.inputs.prints, **print_declared(loop.workload.reads, base)}
         if fabric.is_global_zero:
             _check_inputs(job, checkpoints, inputs)
         fabric.barrier()

@@ -179,6 +179,8 @@ class Ray(Driver):
         jobs: parallel runs; None is as many as there is room for.
     """
 
+    here = False
+
     def __init__(
         self,
         store: Store,

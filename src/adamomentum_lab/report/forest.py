@@ -103,7 +103,7 @@ def savings_forest(result: Result) -> Forest | None:
         low, high = (one.factor, one.factor) if one.low is None else (one.low, one.high)
         assert high is not None
         sides = [min(max(-_log(f), ends[0]), ends[1]) for f in (high, one.factor, low)]
-        side = "open" if not decided(one) else "better" if one.factor > 1 else "worse"
+        side = "open" if not decided(name, result) else "better" if one.factor > 1 else "worse"
         kind = {"better": "saves", "worse": "costs more", "open": "may be chance"}[side]
         left, dot, right = map(scale, sides)
         rows.append(

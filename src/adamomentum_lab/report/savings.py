@@ -35,9 +35,14 @@ def _share(factor: float, found: Speedup) -> str:
     return f"{1 / factor:.2f}"
 
 
-def decided(found: Speedup) -> bool:
-    """Whether the interval leaves out 1: something is saved, or lost."""
-    return found.low is not None and found.high is not None and not found.low <= 1 <= found.high
+def decided(name: str, result: Result) -> bool:
+    """Whether a contender saves or costs something, beyond chance: its interval leaves out 1, and
+    its verdict, which allows for tuning and for the other pairs, is decided too."""
+    found = result.speedups[name]
+    if found.low is None or found.high is None or found.low <= 1 <= found.high:
+        return False
+    kind = next((v.kind for v in result.verdicts if v.a == name), "undecided")
+    return kind == ("better" if found.factor > 1 else "worse")
 
 
 def of_speedup(name: str, result: Result) -> str:
@@ -49,8 +54,9 @@ def of_speedup(name: str, result: Result) -> str:
     else:
         text = f"{name}: the same {metric} as {base} takes {share} times the updates"
     if (ratio := time_ratio(name, result)) is not None and 0 < found.factor < math.inf:
-        text += f" and {ratio / found.factor:.2f} of the time"
-    if found.low is not None and not decided(found):
+        time = f"{ratio / found.factor:.2f}"
+        text += f" and {time} of the time" if found.factor >= 1 else f" and {time} times the time"
+    if found.low is not None and not decided(name, result):
         text += ", which may be chance"
     return f"{text}."
 
@@ -70,11 +76,11 @@ def of_steps(result: Result) -> str:
     updates = min(step.updates for step in result.steps.values())
     text = (
         f"Times are medians of {count_noun(updates, 'update')}, measured after the race, in turns, "
-        "on one thread. Memory is that of model, gradients and optimizer state at the peak of a "
-        "step."
+        "on one thread, in processor time. Memory is that of model, gradients and optimizer state "
+        "at the peak of a step."
     )
     if any(step.alone < 0.9 for step in result.steps.values()):
-        text += " Other processes were busy at the time, so compare ratios, not milliseconds."
+        text += " Other programs were busy at the time, so times may be too long by sharing caches."
     return text
 
 
