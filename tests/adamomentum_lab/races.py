@@ -107,6 +107,23 @@ def made(folder):
     return file
 
 
+def budgets(folder, *names, **options):
+    """A race whose baseline is trained at other lengths: `yogi` needs 0.7 of the updates, `adam`
+    five times as many."""
+
+    def accuracy(spec):
+        length = (spec.epochs or 4) / 4
+        part = {"adamw": 1.0, "yogi": 1 / 0.7, "adam": 0.2}[spec.optimizer]
+        off = math.log10(dict(spec.settings)["lr"] / 0.001) - (0.3 if length > 1.5 else 0.0)
+        chance = 0.02 * math.sin(7.0 * spec.seed + 3.0 * length)
+        return 90.0 + 2 * math.log2(length * part) - abs(off) + chance
+
+    origin = problem(folder)
+    options = {"seeds": 3, "budgets": (0.5, 1.0, 2.0)} | options
+    race = race_of(origin, *(names or ("adamw", "yogi", "adam")), **options)
+    return run_and_write(race, origin, folder, MadeUp(accuracy, 4))
+
+
 def worst(folder):
     """Everything that can go wrong at once, and a name that would like to be markup."""
     origin = problem(folder, "<b>bold & co", metric=EVIL, target=None)

@@ -39,7 +39,7 @@ class Budget:
 def budgets_of(record: Record, finals: Finals) -> tuple[Budget, ...]:
     """The baseline at each length, the shortest first; empty if the race has no budgets."""
     base, usual = record.spec.baseline, record.workload.epochs
-    if base is None or not record.budgets:
+    if base is None or not record.budgets or not finals[base]:
         return ()
     found = [Budget(1.0, usual, finals[base][0].settings.get("lr"), (), tuple(finals[base]))]
     for epochs in dict.fromkeys(run.spec.epochs for run in record.budgets):

@@ -5,11 +5,43 @@ from __future__ import annotations
 from adamomentum_lab.race.bracket import RESOLVED
 from adamomentum_lab.race.record import RunRecord
 from adamomentum_lab.race.result import Result
-from adamomentum_lab.report.savings import share_in_words
+from adamomentum_lab.report.savings import decided, share_in_words
 from adamomentum_lab.report.verdicts import difference
 from adamomentum_lab.words import count_noun, join_words, number
 
 Answers = list[tuple[str, str]]
+
+
+def summary(result: Result) -> str:
+    """The answer in one sentence; empty if there is no baseline to compare with."""
+    base, order = result.race.baseline, [row.optimizer for row in result.rows]
+    if base is None or not result.verdicts:
+        return ""
+    found = {
+        kind: sorted((v.a for v in result.verdicts if v.kind == kind), key=order.index)
+        for kind in ("better", "equivalent", "worse")
+    }
+    if found["better"]:
+        best, *others = found["better"]
+        verdict = next(v for v in result.verdicts if v.a == best)
+        more = (
+            f" {join_words(others)} {'does' if len(others) == 1 else 'do'}, too." if others else ""
+        )
+        saved = ""
+        if best in result.speedups and decided(best, result):
+            share = share_in_words(result.speedups[best])
+            saved = f", and needs {share} of the updates of {base} for the same score"
+        gap = f"{difference(verdict)} test {result.workload.metric}"
+        return f"{best} beats {base}: {gap}{saved}.{more}"
+    parts = [f"No optimizer is shown to beat {base} here"]
+    if found["equivalent"]:
+        parts.append(f"{join_words(found['equivalent'])} can replace it")
+    if found["worse"]:
+        verb = "is" if len(found["worse"]) == 1 else "are"
+        parts.append(f"{join_words(found['worse'])} {verb} worse")
+    if rest := len(result.verdicts) - len(found["equivalent"]) - len(found["worse"]):
+        parts.append(f"{count_noun(rest, 'comparison')} {'is' if rest == 1 else 'are'} open")
+    return f"{'; '.join(parts)}."
 
 
 def answers(result: Result) -> Answers:
@@ -75,6 +107,8 @@ def tuning_of(name: str, result: Result) -> str:
     if not known.space.axes or known.space.axes[0].name != "lr":
         return f"The lr of {name} was not searched."
     rates = sorted({lr for run in own.runs if (lr := _lr(run)) is not None})
+    if not result.finals[name]:
+        return f"No trial of {name} ended with a score."
     chosen = _lr(result.finals[name][0])
     if chosen not in rates:
         return f"The lr of {name} was not one of those tried."

@@ -93,6 +93,7 @@
   };
   const redraw = (place) => { if (place.dataset.drawn) drawn.get(place).call(); };
 
+  const stages = { tuning: "trial", final: "final", check: "check", length: "other length" };
   const table = (heads, rows) =>
     make("table", {},
       make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
@@ -111,7 +112,7 @@
   };
   const openRun = (race, run, back) => {
     const facts = [
-      ["id", run.id], ["stage", run.stage === "tuning" ? "trial" : "final"], ["status", run.status],
+      ["id", run.id], ["stage", stages[run.stage]], ["status", run.status],
       ["reported epoch", run.epoch], [`validation ${race.metric}`, run.validation],
       [`test ${race.metric}`, run.stage === "tuning" ? "not shown: it decided nothing" : run.test],
       ...Object.entries(run.settings)];
@@ -226,7 +227,7 @@
     for (const control of [curve, logY, closer, bands, each])
       control.addEventListener("change", () => { redraw(place); fill(); });
 
-    const shownRuns = race.runs.filter((run) => run.settings.lr > 0 &&
+    const shownRuns = race.runs.filter((run) => run.settings.lr > 0 && run.stage !== "length" &&
       (run.stage === "tuning" ? run.validation : run.test) !== null);
     const scoreOf = (run) => (run.stage === "tuning" ? run.validation : run.test);
     // The same axes for all, so that they compare at a glance; scores far below the rest are cut.
@@ -317,7 +318,7 @@
         (!byStatus.value || run.status === byStatus.value));
       body.replaceChildren(...wanted.slice(0, limit).map((run) => make("tr", {},
         make("td", {}, opener(race, run)),
-        make("td", {}, run.stage === "tuning" ? "trial" : "final"),
+        make("td", {}, stages[run.stage]),
         make("td", {}, run.optimizer),
         make("td", { class: "number" }, shown(run.seed)),
         make("td", ["done", "stopped"].includes(run.status) ? {} : { class: "lost" }, run.status),

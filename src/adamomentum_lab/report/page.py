@@ -28,7 +28,7 @@ from adamomentum_lab.race.result import Result
 from adamomentum_lab.race.speedups import Budget
 from adamomentum_lab.race.studies import group_studies, judge_studies
 from adamomentum_lab.report import savings, sentences
-from adamomentum_lab.report.answers import answers, tuning_of
+from adamomentum_lab.report.answers import answers, summary, tuning_of
 from adamomentum_lab.report.forest import forest, savings_forest
 from adamomentum_lab.report.html import render
 from adamomentum_lab.report.verdicts import (
@@ -154,7 +154,7 @@ class View:
         self.anchor = f"race-{result.name}"
         self.headline = sentences.of_result(result)
         self.searched = sentences.of_search(result)
-        self.answers = answers(result)
+        self.summary, self.answers = summary(result), answers(result)
         self.forest, self.savings = forest(result), savings_forest(result)
         self.budgets, self.budget_words = result.budgets, savings.of_budgets(result)
         self.steps, self.step_words = result.steps, savings.of_steps(result)
@@ -232,7 +232,8 @@ def _data(result: Result) -> Data:
         },
     }
     shown = [_run(run, problem, run.id in raced) for run in result.runs]
-    return {**_short(found), "runs": shown}
+    at_lengths = [_run(run, problem, False) for run in result.record.budgets]
+    return {**_short(found), "runs": [*shown, *({**run, "stage": "length"} for run in at_lengths)]}
 
 
 def _run(run: RunRecord, by: Measure, chosen: bool) -> Data:

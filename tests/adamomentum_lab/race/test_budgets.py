@@ -17,6 +17,7 @@ from adamomentum_lab.report.savings import of_budgets, share_in_words
 from adamomentum_lab.report.sentences import of_result
 from adamomentum_lab.stats.speedup import Speedup
 from tests.adamomentum_lab.races import MadeUp, problem, race_of, run_and_write
+from tests.adamomentum_lab.races import budgets as race_with_budgets
 
 EPOCHS = 4  # of the problem `plain` at mini
 
@@ -65,28 +66,10 @@ def test_without_a_learning_rate_nothing_is_checked():
     assert [task.stage for task in budgets.begin([2, 4])] == ["final"] * 6
 
 
-def accuracy(spec, length=None):
-    """Rises with the length of the run; `yogi` needs 0.7 of it, `adam` 5 times."""
-    length = (spec.epochs or EPOCHS) / EPOCHS
-    part = {"adamw": 1.0, "yogi": 1 / 0.7, "adam": 0.2, "sgdm": 1.0}[spec.optimizer]
-    lr = dict(spec.settings)["lr"]
-    off = abs(math.log10(lr / 0.001) - (0.3 if length > 1.5 else 0.0))
-    chance = 0.02 * math.sin(7.0 * spec.seed + 3.0 * length)
-    return 90.0 + 2 * math.log2(length * part) - off + chance
-
-
 @pytest.fixture(scope="module")
 def raced(tmp_path_factory):
     folder = tmp_path_factory.mktemp("budgets")
-    names = ("adamw", "yogi", "adam")
-    options = {"seeds": 3, "budgets": (0.5, 1.0, 2.0)}
-    return folder, race_with(folder, *names, **options)
-
-
-def race_with(folder, *names, **options):
-    origin = problem(folder)
-    race = race_of(origin, *names, **options)
-    return run_and_write(race, origin, folder, MadeUp(accuracy, EPOCHS))
+    return folder, race_with_budgets(folder)
 
 
 def test_a_race_measures_how_much_training_is_saved(raced):
@@ -112,8 +95,7 @@ def test_the_record_says_the_same_when_it_is_read_again(raced):
 
 
 def test_auto_goes_on_until_all_lie_within(tmp_path):
-    options = {"seeds": 2, "budgets": (0.5, 1.0, 2.0), "more_budgets": True}
-    result = race_with(tmp_path, "adamw", "adam", **options)
+    result = race_with_budgets(tmp_path, "adamw", "adam", seeds=2, more_budgets=True)
     assert [b.epochs for b in result.budgets] == [1, 2, 4, 8]
     assert "--budgets auto" in result.command
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adamomentum_lab.races import made, problem, raced, worst
+from tests.adamomentum_lab.races import budgets, made, problem, raced, worst
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -62,7 +62,7 @@ class TestInABrowser:
         for name in ("one", "two"):
             raced(tmp_path, problem(tmp_path, name))
         page = visit(made(tmp_path), width, color_scheme=colours)
-        for selector in ("#profile", ".curves", ".lr", ".finals"):
+        for selector in ("#profile", ".curves", ".lr"):
             drawn(page, selector)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -83,7 +83,6 @@ class TestInABrowser:
         assert page.evaluate("() => document.querySelector('.curves').layout.yaxis.type") == "log"
         page.locator(".closer").check()
         page.locator(".each").check()
-        page.locator(".over").select_option("seconds")
         x = page.evaluate("() => document.querySelector('.curves').data.at(-1).x")
         assert x == [1, 2, 3, 4]
         lines = page.evaluate("() => document.querySelector('.curves').data.length")
@@ -122,9 +121,9 @@ class TestInABrowser:
     def test_what_was_not_in_view_is_printed(self, visit, tmp_path):
         raced(tmp_path, problem(tmp_path))
         page = visit(made(tmp_path))
-        assert page.locator(".finals .main-svg").count() == 0
+        assert page.locator(".curves .main-svg").count() == 0
         page.pdf()
-        assert page.locator(".finals .main-svg").count() > 0
+        assert page.locator(".curves .main-svg").count() > 0
         assert page.locator(".lr .main-svg").count() > 0
 
     def test_the_table_of_runs_is_filtered(self, visit, tmp_path):
@@ -180,3 +179,27 @@ class TestInABrowser:
         page.goto(f"file://{file}")
         assert page.title() != "owned"
         page.close()
+
+    @pytest.mark.parametrize("width", [390, 768, 1440])
+    @pytest.mark.parametrize("colours", ["light", "dark"])
+    def test_savings_and_differences_are_drawn(self, visit, tmp_path, width, colours):
+        budgets(tmp_path)
+        page = visit(made(tmp_path), width, color_scheme=colours)
+        drawn(page, ".budgets")
+        assert page.locator(".answers dt").all_inner_texts()[-1] == "What would it save?"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # Nothing lies outside its plot, and toolbars cover no plot.
+        outside = page.evaluate(
+            "[...document.querySelectorAll('.forest .dot')].filter(dot => {"
+            "  const a = dot.getBoundingClientRect();"
+            "  const b = dot.parentElement.getBoundingClientRect();"
+            "  return a.left < b.left - 9 || a.right > b.right + 9 }).length"
+        )
+        assert outside == 0
+        covered = page.evaluate(
+            "[...document.querySelectorAll('.budgets')].filter(place => {"
+            "  const bar = place.querySelector('.modebar-group').getBoundingClientRect();"
+            "  const plot = place.querySelector('.bglayer rect').getBoundingClientRect();"
+            "  return bar.bottom > plot.top + 2 }).length"
+        )
+        assert covered == 0
