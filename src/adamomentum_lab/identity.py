@@ -50,10 +50,13 @@ def digest_of(parts: Parts) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-def parts(file: Path) -> Parts:
-    """What the numbers depend on where this file defines the workload or the contender."""
+def parts(file: Path, package: str = "") -> Parts:
+    """What the numbers depend on where this file defines the workload or the contender.
+
+    `package` is the one that it is a module of, for its relative imports.
+    """
     found = {FILE: _read(file).digest}
-    reached, packages = _follow(file)
+    reached, packages = _follow(file, package)
     for name, module in reached.items():
         found[f"{name.replace('.', '/')}.py"] = _read(module).digest
         for source in _sources(name, module):
@@ -79,13 +82,13 @@ def is_installed(file: str | Path) -> bool:
     return packages or name.startswith(_installed_folders())
 
 
-def _follow(file: Path) -> tuple[dict[str, Path], set[str]]:
+def _follow(file: Path, package: str = "") -> tuple[dict[str, Path], set[str]]:
     """The modules whose code counts, and the installed packages that they import."""
     found: dict[str, Path] = {}
     packages: set[str] = set()
     seen: set[str] = set()
     find_root = functools.cache(lambda package: _find_root(package, file.parent))
-    left = [(file, "")]
+    left = [(file, package)]
     while left:
         source, package = left.pop()
         for level, name in _read(source).imports:

@@ -62,7 +62,7 @@ def find_contenders(text: str) -> list[Contender]:
     """The optimizers that are named; a user's file may print, and must not to standard output."""
     from adamomentum_lab import contenders
 
-    with contextlib.redirect_stdout(sys.stderr):
+    with quiet_output():
         return contenders.find_all(text)
 
 

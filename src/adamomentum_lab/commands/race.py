@@ -250,7 +250,8 @@ def race(
         more_budgets=further,
         entries={one.name: one.entry for one in raced if one.entry},
     )
-    plan = make_plan(what, cls)
+    with commands.quiet_output():
+        plan = make_plan(what, cls)
     if dry_run and as_json:
         typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
         return

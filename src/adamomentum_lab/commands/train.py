@@ -89,7 +89,8 @@ def train(
     settings = {**base_settings(contender, cls, protocol), **given}
     try:
         if contender.takes != "model":
-            contender.build_for(nn.Linear(1, 1), (), **settings)
+            with commands.quiet_output():
+                contender.build_for(nn.Linear(1, 1), (), **settings)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     spec = Spec.of(

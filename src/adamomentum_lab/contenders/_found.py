@@ -70,7 +70,10 @@ def _in_file(file: Path, attribute: str) -> Found:
         module = sys.modules.get(name) or import_file(name, file)
     except LabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            wanted = "write package.module:Class, with the folder of the package on PYTHONPATH"
+            raise LabError(f"{file} has relative imports; {wanted}.") from error
         raise locate(error, file) from error
     if not attribute and not hasattr(module, "CONTENDER"):
         wanted = f"name what to race, as {file.name}:Class"
@@ -87,11 +90,13 @@ def _import(name: str, target: str) -> ModuleType:
         missing = error.name or name
         if "." not in missing:
             why = f"the package {missing} is not installed"
+            if Path(missing).is_dir() or Path(f"{missing}.py").is_file():
+                why += "; for the one in this folder, set PYTHONPATH=."
         else:
             why = f"there is no module {missing}"
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-    raise LabError(f"{target} cannot be imported: {why}.")
+    raise LabError(f"{target} cannot be imported: {why.removesuffix('.')}.")
 
 
 def _attribute(module: ModuleType, attribute: str, place: str) -> Any:
@@ -115,4 +120,4 @@ def _parts_of(value: Any, module: ModuleType) -> Parts:
     name = home.__name__.partition(".")[0]
     if not file.endswith(".py") or is_installed(file):
         return parts_of_package(Path(file), name, version)
-    return {**parts(Path(file)), name: version}
+    return {**parts(Path(file), home.__package__ or ""), name: version}

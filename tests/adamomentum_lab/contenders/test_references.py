@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -199,6 +200,117 @@ def test_what_cannot_be_raced_gets_a_sentence(text, tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+STRANGE = Path(__file__).with_name("strange_optimizers.py")
+IN_A_SENTENCE = {
+    "Sparse": "RuntimeError: coalesce expected sparse coordinate tensor layout but got Strided",
+    "NoOptimizer": "it makes a NoOptimizer, not a torch.optim.Optimizer.",
+    "NoGroups": "it has no param_groups; its __init__ must call super().__init__.",
+    "Halves": "it changes the dtype of parameters from torch.float32 to torch.bfloat16.",
+    "Doubles": "it changes the dtype of parameters from torch.float32 to torch.float64.",
+    "with_scheduler": "it makes a tuple, not a torch.optim.Optimizer.",
+    "StateOfAQueue": "a checkpoint cannot hold its state: it has a collections.deque.",
+    "StateOfAFunction": "a checkpoint cannot hold its state: AttributeError: Can't pickle local",
+    "Factory": "it makes a Factory, not a torch.optim.Optimizer.",
+    "Refuses": "RuntimeError: not today",
+    "Exits": "SystemExit: 0",
+    "LrFirst": "its first argument is lr; it must be params.",
+    "WantsALoss": "TypeError: step() needs the loss",
+    "Plain(lr=0)": "its lr is 0; it must be a number above 0.",
+}
+WITH_A_NOTE = {
+    "OwnSchedule": "changes its lr itself, but the lab sets it again before each step",
+    "HiddenLr": "has no lr in its groups: schedules do not change it",
+    "RenamedLr": "has no lr: nothing of it is searched, and schedules do not change it",
+    "NoLr": "has no default lr: 0.001 stands in for it",
+    "disguised": "has no default lr: 0.001 stands in for it",
+}
+PLAINLY = {
+    "Sharp",
+    "OfModel",
+    "StateOfNumbers",
+    "TensorLr",
+    "Foreach",
+    "Slots",
+    "built",
+    "shortest",
+}
+PLAINLY |= {"partial", "decorated", "Counting", "Talking", "Outer.Inner", "Größe"}
+
+
+@pytest.mark.parametrize("name", IN_A_SENTENCE)
+def test_a_strange_optimizer_that_cannot_be_raced(name):
+    call = name.partition("(")[0]
+    with pytest.raises(LabError) as error:
+        find(f"{STRANGE}:{name}")
+    words = f"{STRANGE.name}:{call} cannot be raced: {IN_A_SENTENCE[name]}"
+    assert str(error.value).startswith(words)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_strange_optimizers_are_raced(no_workers, tmp_path):
+    found = {name: find(f"{STRANGE}:{name}") for name in [*PLAINLY, *WITH_A_NOTE]}
+    for name, contender in found.items():
+        notes = WITH_A_NOTE.get(name, ())
+        assert contender.notes == (notes and (f"{STRANGE.name}:{name} {notes}",))
+    assert found["TensorLr"].settings["lr"] == 0.01
+    assert found["decorated"].settings["lr"] == 0.03
+    assert found["Sharp"].needs == {"closure"}
+    names = ",".join(f"{STRANGE}:{name}" for name in [*sorted(found), "NotANumber"])
+    args = [write_problem(tmp_path), "--trials", "1", "--seeds", "1", "--scale", "smoke", "--json"]
+    args += ["--runs", tmp_path / "runs", "--optimizers"]
+    done = run_here("race", *args, f"adamw,{names}")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)  # what Talking prints goes to standard error
+    assert "a step" in done.stderr
+    status = {run["spec"]["optimizer"]: run["status"] for run in result["runs"]}
+    assert status.pop("NotANumber") == "diverged"
+    assert {*status.values()} == {"done"}
+    assert {f"{STRANGE.name}:{name} {note}" for name, note in WITH_A_NOTE.items()} <= {
+        *result["caveats"]
+    }
+    late = run_here("race", *args, f"adamw,{STRANGE}:ExitsLate")
+    assert late.returncode == 1
+    assert re.search(r"strange_optimizers\.py:\d+: SystemExit: 0", late.stderr.splitlines()[-1])
+
+
+PACKAGE = {
+    "__init__.py": "",
+    "base.py": "import torch\nclass Base(torch.optim.SGD):\n    pass\n",
+    "deep/__init__.py": "",
+    "deep/own.py": "from ..base import Base\nclass Own(Base):\n    pass\n",
+}
+
+
+def test_a_package_with_relative_imports(tmp_path, monkeypatch):
+    """Also one that is not installed, as PYTHONPATH has it. All that it imports counts."""
+    for name, text in PACKAGE.items():
+        file = tmp_path / "mine29" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    own = tmp_path / "mine29" / "deep" / "own.py"
+    with pytest.raises(
+        LabError, match=r"own\.py has relative imports; write package\.module:Class"
+    ):
+        find(f"{own}:Own")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LabError, match=r"mine29 is not installed; for the one in this folder, set"):
+        find("mine29.deep.own.Own")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = find("mine29.deep.own.Own")
+    assert found.entry.label == "mine29.deep.own:Own"
+    assert "mine29/base.py" in contenders.parts_for("Own", found.entry)
+    base = tmp_path / "mine29" / "base.py"
+    base.write_text(base.read_text() + "# changed\n")
+    assert find("mine29.deep.own.Own").entry.code != found.entry.code
+
+
+def test_a_file_that_ends_the_interpreter_gets_a_sentence(tmp_path):
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
+    done = run_here("race", "digits_mlp", "--optimizers", f"{tmp_path}/exits.py:Lion")
+    assert done.returncode == 2
+    assert "exits.py:2: SystemExit: 0" in done.stderr.replace("\n", "")
 
 
 def test_what_the_user_fixed_stays(tmp_path):
