@@ -21,7 +21,7 @@ from tests.adamomentum_lab.command_line import (
     start_process,
     without_machine,
 )
-from tests.adamomentum_lab.contenders.user_optimizers import write_lion
+from tests.adamomentum_lab.contenders.user_optimizers import OWN, write_lion
 from tests.adamomentum_lab.problems import write_problem
 
 pytestmark = pytest.mark.slow
@@ -229,25 +229,32 @@ def test_the_example_can_be_raced(tmp_path):
     assert len(list(tmp_path.glob("races/*/tensorboard/final-*/events*"))) == 4
 
 
-def test_optimizers_of_the_users_own_survive_a_kill(no_workers, tmp_path):
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_optimizers_of_the_users_own_survive_a_kill(no_workers, tmp_path, engine):
     """By name, class, function and options, in real workers, with a file that is in no package."""
+    if engine == "ray":
+        pytest.importorskip("ray", reason="needs Ray: pip install 'adamomentum[ray]'")
     file, lion = write_problem(tmp_path, "slow"), write_lion(tmp_path)
+    own = write_lion(tmp_path, "own.py", OWN)
     names = f"slow=adamw(betas=(0.9,0.99)),{lion}:Lion,{lion}:two_speeds,torch.optim.SGD(nesterov"
-    names += "=True,momentum=0.9)"
-    args = ["race", file, "--optimizers", names, "--trials", "1", "--seeds", "1", "--jobs", "2"]
-    process = start_process(*args, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": "0.05"})
+    names += f"=True,momentum=0.9),soap,{own},{lion}:last_layer,torch.optim:Adagrad"
+    args = ["race", file, "--optimizers", names, "--trials", "0", "--seeds", "1", "--jobs", "2"]
+    process = start_process(
+        *args, "--engine", engine, "--runs", tmp_path / "runs", env={"SECONDS_PER_UPDATE": "0.02"}
+    )
     for line in process.stderr:
         if line.startswith("[3/"):  # while others are under way
             break
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=120)
-    done = run_process(*args, "--runs", tmp_path / "runs", "--json", env=FAST)
+    done = run_process(*args, "--engine", engine, "--runs", tmp_path / "runs", "--json", env=FAST)
     assert done.returncode == 0, done.stderr
-    assert "begun already" in done.stderr
+    assert "runs were already finished" in done.stderr
     fresh = run_here(*args, "--runs", tmp_path / "other", "--json", env=FAST)
     result = json.loads(done.stdout)
     assert without_machine(result) == without_machine(json.loads(fresh.stdout))
     assert {run["status"] for run in result["runs"]} == {"done"}
     assert {run["spec"].get("target") for run in result["runs"]} == {
-        "adamw", "lion.py:Lion", "lion.py:two_speeds", "torch.optim:SGD",
+        None, "adamw", "lion.py:Lion", "lion.py:two_speeds", "torch.optim:SGD", "own.py",
+        "lion.py:last_layer", "torch.optim:Adagrad",
     }  # fmt: skip

@@ -61,7 +61,10 @@ def train(
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     commands.parse_or_exit(lambda: rules.get(protocol))
     size = commands.one_of("scale", scale, rules.SCALES)
-    contender = commands.parse_or_exit(lambda: commands.find_contenders(optimizer))[0]
+    found = commands.parse_or_exit(lambda: commands.find_contenders(optimizer))
+    if len(found) != 1:
+        raise typer.BadParameter(f"--optimizer must be one optimizer, not {optimizer!r}")
+    contender = found[0]
     given = {"lr": lr, "weight_decay": weight_decay, "eps": eps, "betas": _pair(betas)}
     given |= {"momentum": momentum, "final_lr": final_lr}
     given = {name: value for name, value in given.items() if value is not None}

@@ -448,6 +448,13 @@ def test_the_command_races_and_trains_a_users_optimizer(no_workers, tmp_path):
     assert [one["epochs"] for one in same] == [run["epochs"]]
 
 
+@pytest.mark.parametrize("text", ["", "adamw,soap"])
+def test_train_takes_one_optimizer(text):
+    done = run_here("train", "digits_mlp", "--optimizer", text)
+    assert done.returncode == 2
+    assert f"--optimizer must be one optimizer, not {text!r}" in " ".join(done.stderr.split())
+
+
 def run_id(run):
     from adamomentum_lab.engine.spec import Spec
 
