@@ -284,9 +284,9 @@ def run_studies(
     store = Store(runs)
 
     def run(one: Race) -> results.Result:
-        plan, folder = make_plan(one, cls), runs / "races" / one.id
+        folder = runs / "races" / one.id
         with quiet():
-            problem = cls(one.scale, one.protocol)
+            plan, problem = make_plan(one, cls), cls(one.scale, one.protocol)
         with RaceDisplay(plan, problem) as display:
             heard = [display.hear, *make_trackers(trackers, folder), *listeners]
             if one.studies > 1:
