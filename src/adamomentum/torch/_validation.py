@@ -236,10 +236,7 @@ def check_grad(param: Tensor, group: dict[str, Any], i: int, state: dict[str, An
     _check_state(param, group, i, state)
     if param.is_neg():
         _refuse_negated(_name(param, group, i))
-    strides = param.stride()
-    if 0 in strides and any(
-        n > 1 and step == 0 for n, step in zip(param.shape, strides, strict=True)
-    ):
+    if _expanded(param):
         raise ValueError(
             f"{_name(param, group, i)} is expanded: several of its elements share memory; pass "
             f"parameter.contiguous()."
@@ -262,6 +259,10 @@ def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, 
                 f"{key!r} of {_name(param, group, i)} must be a tensor of "
                 f"{', '.join(map(str, dtypes))}, but is {found}."
             )
+        if moment.layout is not torch.strided or _expanded(moment):
+            raise ValueError(
+                f"{key!r} of {_name(param, group, i)} is sparse or expanded; make it dense."
+            )
         if moment.shape != param.shape or moment.device != param.device:
             raise ValueError(
                 f"{key!r} of {_name(param, group, i)} is {tuple(moment.shape)} on "
@@ -281,6 +282,11 @@ def _check_state(param: Tensor, group: dict[str, Any], i: int, state: dict[str, 
             f"`requires_grad` is not supported for `step` in differentiable mode, but 'step' of "
             f"{_name(param, group, i)} requires grad."
         )
+
+
+def _expanded(tensor: Tensor) -> bool:
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return 0 in tensor.stride() and any(n > 1 and step == 0 for n, step in sizes)
 
 
 def _refuse_negated(name: str) -> None:
@@ -324,16 +330,19 @@ def check_state_dict(
 ) -> None:
     """Reject the state of another optimizer or another model. torch checks the counts."""
     check_keys(state_dict, "load_state_dict")
+    if not isinstance(state := state_dict["state"], dict):
+        raise ValueError(f"'state' of this state_dict must be a dictionary, but is {state!r}.")
     ids = {i for group in state_dict["param_groups"] for i in group["params"]}
-    if state_dict["state"] and not ids & state_dict["state"].keys():
+    if state and not ids & state.keys():
         raise ValueError(
             f"This state_dict is inconsistent: its groups list parameters {list(ids)[:3]}, "
-            f"but its state belongs to {list(state_dict['state'])[:3]}."
+            f"but its state belongs to {list(state)[:3]}."
         )
     for i, param, _ in pairs(state_dict, groups):
-        saved = state_dict["state"].get(i)
-        if not saved:
+        if not (saved := state.get(i)):
             continue
+        if not isinstance(saved, dict):
+            raise ValueError(f"The state of parameter {i} must be a dictionary, but is {saved!r}.")
         if "exp_avg_sq" in saved:
             raise ValueError(
                 "This state_dict was saved by Adam or a similar optimizer (it holds 'exp_avg_sq'). "
@@ -362,10 +371,15 @@ def check_state_dict(
         for key in {M, V, V_MAX} & saved.keys():
             kind = "complex" if param.is_complex() else "floating-point"
             moment = saved[key]
-            if not isinstance(moment, Tensor) or not (
-                moment.is_complex() if param.is_complex() else moment.is_floating_point()
+            if (
+                not isinstance(moment, Tensor)
+                or moment.layout is not torch.strided
+                or moment.dtype not in _PARAM_DTYPES
+                or moment.is_complex() != param.is_complex()
             ):
-                raise ValueError(f"{key!r} of parameter {i} must be a {kind} tensor.")
+                raise ValueError(
+                    f"{key!r} of parameter {i} must be a {kind} tensor, dense and not of 8 bits."
+                )
             if moment.shape != param.shape:
                 raise ValueError(
                     f"This state_dict belongs to another model: {key!r} of parameter {i} has "

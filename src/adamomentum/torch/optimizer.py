@@ -184,7 +184,8 @@ class AdaMomentum(Optimizer):
             params, states = self._states_of_graph(group)
         else:
             check_running(group)
-            params, states = list(group["params"]), self.state
+            states = self.state if isinstance(self.state, dict) else dict(self.state)
+            params = list(group["params"])
             if _native.wants(group):
                 # Checks in Python take longer than the kernel's step of a small tensor. The
                 # kernel claims only parameters that pass all checks, so they are not repeated.

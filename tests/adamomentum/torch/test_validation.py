@@ -1,5 +1,6 @@
 """A step is taken as a whole or not at all, and nothing is checked harder than Adam checks it."""
 
+import collections
 import copy
 import math
 
@@ -89,6 +90,8 @@ def test_nonsense_in_a_later_group_changes_nothing(name, value, backend):
         ("exp_avg", torch.zeros(3)),
         ("exp_avg_momentum_sq", None),
         ("exp_avg_momentum_sq", torch.zeros(2, device="meta")),
+        ("exp_avg_momentum_sq", torch.zeros(2).to_sparse()),
+        ("exp_avg_momentum_sq", torch.zeros(1).expand(2)),
         ("exp_avg_momentum_sq", torch.tensor([1j, 2j]).conj().imag),
     ],
     ids=str,
@@ -162,12 +165,33 @@ def test_a_restored_step_of_minus_zero_is_zero(step):
     assert math.copysign(1, restored.item()) == 1
 
 
-def test_restored_moments_of_integers_are_refused():
+@pytest.mark.parametrize("kind", [torch.int64, torch.float8_e4m3fn, torch.sparse_coo], ids=str)
+def test_restored_moments_of_other_kinds_are_refused(kind):
     optimizer, _, _ = two_groups()
     saved = copy.deepcopy(optimizer.state_dict())
-    saved["state"][0]["exp_avg"] = saved["state"][0]["exp_avg"].long()
+    moment = saved["state"][0]["exp_avg"]
+    damaged = moment.to_sparse() if kind is torch.sparse_coo else moment.to(kind)
+    saved["state"][0]["exp_avg"] = damaged
+    before = str(optimizer.state_dict())
     with pytest.raises(ValueError, match="'exp_avg' of parameter 0 must be a floating-point"):
         optimizer.load_state_dict(saved)
+    assert str(optimizer.state_dict()) == before
+
+
+@pytest.mark.parametrize("state", [None, [1], {0: [1], 1: [2]}], ids=str)
+def test_a_restored_state_that_is_no_dictionary(state):
+    optimizer, _, _ = two_groups()
+    with pytest.raises(ValueError, match="must be a dictionary"):
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def test_the_state_may_be_any_mapping():
+    optimizer, first, _ = two_groups()
+    again, first_again, _ = two_groups()
+    again.state = collections.ChainMap(again.state)
+    for each in (optimizer, again):
+        feed(each, [p for group in each.param_groups for p in group["params"]], range(2, 4))
+    assert torch.equal(first, first_again)
 
 
 def walk(**options):
