@@ -21,7 +21,7 @@ from adamomentum_lab.commands import app
 from adamomentum_lab.errors import LabError, StoppedError
 from adamomentum_lab.plugins import plugins
 
-for _name in ("race", "train", "listing", "contenders", "report", "bench"):
+for _name in ("race", "train", "listing", "contenders", "report", "runs", "bench"):
     importlib.import_module(f"adamomentum_lab.commands.{_name}")
 try:
     for _plugin in plugins():

@@ -10,6 +10,7 @@ import math
 import os
 import platform
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -53,6 +54,15 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def read(file: Path) -> bytes:
+    """The content of a regular file, which is no link."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(os.open(file, flags), "rb") as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return opened.read()
 
 
 def write(file: Path, content: str | bytes) -> None:

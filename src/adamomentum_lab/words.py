@@ -74,6 +74,15 @@ def duration(seconds: float) -> str:
     return f"{round(seconds / 86400)} days"
 
 
+def bytes_in_words(size: float) -> str:
+    """Format a number of bytes, such as `1.2 MB`."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
 def count_noun(n: int, noun: str) -> str:
     """Count things, such as `1 seed` or `2 seeds`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

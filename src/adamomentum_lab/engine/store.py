@@ -52,6 +52,9 @@ CREATE TABLE IF NOT EXISTS looks (
 """
 
 
+TABLES = ("runs", "epochs", "inputs", "sums", "parts", "looks")
+
+
 @dataclass(frozen=True)
 class StoredLook:
     """A look at the results of a pair: what it spent of the error rate that a question may cost."""
@@ -102,6 +105,8 @@ class Store:
             raise LabError(f"{folder} is a file; results need a folder.")
         with self._translate_errors():
             folder.mkdir(parents=True, exist_ok=True)
+            if self.file.is_symlink():
+                raise LabError(f"{self.file} is a symbolic link; choose its folder with --runs.")
             try:
                 self._db = self._open()
             except sqlite3.DatabaseError as error:
@@ -110,6 +115,14 @@ class Store:
                 self._set_aside(error)
                 self._db = self._open()
             weakref.finalize(self, self._db.close)
+
+    @classmethod
+    def over(cls, db: sqlite3.Connection, folder: Path) -> Store:
+        """A store in an empty database that is open already."""
+        db.executescript(_SCHEMA)
+        made = cls.__new__(cls)
+        made.folder, made._db = folder, db
+        return made
 
     @property
     def file(self) -> Path:
@@ -205,6 +218,8 @@ class Store:
         """Note that a run is under way, and make its folder; its epochs so far are kept, but if it
         is begun anew."""
         with self._transaction("IMMEDIATE") as db:
+            if self.folder_of(spec).is_symlink():
+                raise LabError(f"{self.folder_of(spec)} is a symbolic link; remove it.")
             self.folder_of(spec).mkdir(exist_ok=True)
             self._write_run(db, Run(spec, "running", machine=machine))
             for table in ("epochs", "inputs", "sums") if anew else ("sums",):
@@ -232,6 +247,40 @@ class Store:
             )
             total = _sum(run.status, json.dumps(run.machine), digest, rows.fetchall())
             db.execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (run.spec.id, total))
+
+    def faults(self) -> dict[str, str]:
+        """By the id of each run whose rows cannot be used, why."""
+        with self._transaction("DEFERRED") as db:
+            names = [name for (name,) in db.execute("SELECT id FROM runs ORDER BY updated")]
+        runs = self._runs("IS NOT NULL")
+        found = {name: runs[name].error if name in runs else _NO_SPEC for name in names}
+        damaged = (name for name in names if name not in runs or runs[name].status == "damaged")
+        return {name: found[name] or "" for name in damaged}
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Forget runs, by their ids. Their folders stay."""
+        with self._transaction("IMMEDIATE") as db:
+            for name in names:
+                for table, key in _KEYS.items():
+                    db.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
+
+    def free_bytes(self) -> int:
+        """How much of the file is empty."""
+        with self._translate_errors():
+            [[pages]] = self._db.execute("PRAGMA freelist_count").fetchall()
+            [[size]] = self._db.execute("PRAGMA page_size").fetchall()
+        return int(pages * size)
+
+    def vacuum(self) -> None:
+        """Give free space back to the disk."""
+        with self._translate_errors():
+            self._db.execute("VACUUM")
+
+    def copy_looks(self, other: sqlite3.Connection) -> None:
+        """Note the looks of another database too."""
+        rows = other.execute("SELECT * FROM looks").fetchall()
+        with self._transaction("IMMEDIATE") as db:
+            db.executemany("INSERT OR IGNORE INTO looks VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def looks(self, question: str) -> list[StoredLook]:
         """All looks at a question."""
@@ -274,13 +323,16 @@ class Store:
                 continue
             mine = epochs.get(name, [])
             whole = not total or total == _sum(status, machine, digest, mine)
-            if whole and (digest is None or digest in parts):
+            runs[name] = Run(spec, "damaged", error="its rows in the store were changed")
+            if not whole or not (digest is None or digest in parts):
+                continue
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # rows without a sum
                 records = json.loads(f"[{','.join(one for one, _ in mine)}]")  # half the time
-                seconds = [took for _, took in mine]
-                made, read = json.loads(machine), parts.get(digest)
-                runs[name] = Run(spec, status, records, seconds, made, error, read)
-            else:
-                runs[name] = Run(spec, "damaged", error="its rows in the store were changed")
+                made: Machine = json.loads(machine)
+                numbers = [record["epoch"] for record in records]
+                if isinstance(made, dict) and numbers == [*range(1, len(mine) + 1)]:
+                    seconds, read = [took for _, took in mine], parts.get(digest)
+                    runs[name] = Run(spec, status, records, seconds, made, error, read)
         return runs
 
     def _read_parts(self, db: sqlite3.Connection, digests: Collection[str]) -> dict[str, Parts]:
@@ -359,12 +411,26 @@ class Store:
 
 
 FULL = ("disk is full", "disk I/O error")
+_NO_SPEC = "its specification is not that of its id"
+_KEYS = {"epochs": "run", "inputs": "run", "sums": "run", "runs": "id"}
 DAMAGED = "database disk image is malformed"
 
 
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether a database is damaged, rather than locked, or the disk full."""
     return any(words in str(error) for words in (DAMAGED, "is not a database", "malformed"))
+
+
+def integrity(file: Path) -> str | None:
+    """What is damaged in a database; None if nothing is."""
+    if file.is_symlink():
+        return "it is a symbolic link"
+    try:
+        with contextlib.closing(sqlite3.connect(file, timeout=60)) as db:
+            [[fault], *_] = db.execute("PRAGMA integrity_check(1)").fetchall()
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return None if fault == "ok" else str(fault)
 
 
 def _read_spec(name: str, text: str) -> Spec | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from adamomentum_lab.files import translate_errors, writing
+from adamomentum_lab.files import read, translate_errors, writing
 
 
 class Checkpoints:
@@ -52,23 +53,41 @@ class Checkpoints:
     def load(self, fits: Callable[[Mapping[str, Any]], bool] = lambda _: True) -> Any:
         """Return the newest undamaged checkpoint that fits, or None. Loading it cannot run code."""
         for file in (self.last, self.previous):
-            try:
-                content = file.read_bytes()
-            except FileNotFoundError:
+            if not os.path.lexists(file):
                 continue
-            fault = "is damaged"
-            if hashlib.sha256(content[32:]).digest() == content[:32]:
-                buffer = io.BytesIO(content[32:])
-                state = torch.load(buffer, map_location="cpu", weights_only=True)
-                run = state.get("run", self.run) if isinstance(state, dict) else None
-                if run is None or not fits(state):
-                    fault = "does not fit the run"
-                elif self.run and run != self.run:
-                    fault = "belongs to another run"
-                else:
-                    return state
+            state, fault = self._read(file, fits)
+            if state is not None:
+                return state
             warnings.warn(f"{file} {fault}; an older checkpoint is used", stacklevel=2)
         return None
+
+    def faults(self) -> dict[Path, str]:
+        """What is wrong with those that cannot be used."""
+        files = [file for file in (self.last, self.previous) if os.path.lexists(file)]
+        found = {file: self._read(file, has_parts) for file in files}
+        return {file: fault for file, (state, fault) in found.items() if state is None}
+
+    def _read(
+        self, file: Path, fits: Callable[[Mapping[str, Any]], bool]
+    ) -> tuple[dict[str, Any] | None, str]:
+        """A checkpoint, or why it cannot be used."""
+        try:
+            content = read(file)
+        except OSError as error:
+            return None, f"cannot be read ({error.strerror or error})"
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            return None, "is damaged"
+        try:
+            buffer = io.BytesIO(content[32:])
+            state = torch.load(buffer, map_location="cpu", weights_only=True)
+        except Exception as error:  # pickles fail in any way
+            return None, f"is no checkpoint ({type(error).__name__})"
+        run = state.get("run", self.run) if isinstance(state, dict) else None
+        if run is None or not fits(state):
+            return None, "does not fit the run"
+        if self.run and run != self.run:
+            return None, "belongs to another run"
+        return state, ""
 
 
 def has_parts(state: Mapping[str, Any]) -> bool:

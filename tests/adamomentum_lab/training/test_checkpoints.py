@@ -2,7 +2,6 @@
 
 import errno
 import os
-import pickle
 
 import pytest
 import torch
@@ -79,8 +78,8 @@ class Malice:
 def test_nothing_that_could_run_code_is_loaded(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save({"bad": Malice()})
-    with pytest.raises(pickle.UnpicklingError, match="weights_only"):
-        checkpoints.load()
+    with pytest.warns(UserWarning, match=r"is no checkpoint \(UnpicklingError\)"):
+        assert checkpoints.load() is None
 
 
 def test_a_checkpoint_of_another_run_is_not_used(tmp_path):
