@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, locate
 
 PREFIX = "_workload_"
 """Prefix of the module names of users' files, so that they hide no installed module."""
@@ -41,13 +43,34 @@ def import_file(name: str, file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with _without_exit():
+            spec.loader.exec_module(module)
+    except SystemExit as error:
+        del sys.modules[name]
+        raise locate(error, file) from error
     except BaseException:
         del sys.modules[name]
         raise
     finally:
         _added.update((folder, name) for folder in sys.path if folder not in path)
     return module
+
+
+@contextlib.contextmanager
+def _without_exit() -> Iterator[None]:
+    """Have `os._exit` raise SystemExit: no file that is imported ends a race in silence."""
+
+    def leave(status: int) -> NoReturn:
+        if os.getpid() != process:
+            end(status)
+        raise SystemExit(status)
+
+    process, end = os.getpid(), os._exit
+    os._exit = leave
+    try:
+        yield
+    finally:
+        os._exit = end
 
 
 def forget_workloads() -> None:

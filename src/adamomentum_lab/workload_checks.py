@@ -9,6 +9,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import SCALES, Rules
 from adamomentum_lab.source import Source, describe
@@ -140,6 +142,19 @@ def check(cls: type[Workload], file: Path) -> None:
         if hasattr(cls, name) and not computed and not is_right(value):
             shown = value if isinstance(value, Mapping) else describe(value)
             raise fault(f".{name}", f"is {shown}; it must be {right}")
+
+
+def check_loss(workload: Workload, loss: object) -> None:
+    """Raise a LabError, with the line of `loss`, if what it returns trains no network."""
+    code = type(workload).loss.__code__
+    what = f"{code.co_filename}:{code.co_firstlineno}: loss() of {type(workload).__name__} returns"
+    wanted = "it must return a tensor with one element, computed from the parameters of the model."
+    if not isinstance(loss, Tensor):
+        raise LabError(f"{what} {describe(loss)}; {wanted}")
+    if loss.numel() != 1:
+        raise LabError(f"{what} a tensor of {loss.numel()} elements; {wanted}")
+    if not loss.requires_grad:
+        raise LabError(f"{what} a tensor that does not depend on any parameter; {wanted}")
 
 
 def check_splits(workload: Workload, data: Data) -> None:

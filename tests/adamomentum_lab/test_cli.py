@@ -491,3 +491,83 @@ def test_a_race_with_a_lost_contender_is_incomplete(no_workers, tmp_path, trials
     after = {run.spec.id: run for run in Store(tmp_path / "runs").all()}
     changed = {name for name, run in before.items() if after[name] != run}
     assert changed == {own[0]["id"]}
+
+
+@pytest.mark.parametrize("words", ["sys.exit()", "sys.exit(3)", "os._exit(0)", "raise SystemExit"])
+@pytest.mark.parametrize("command", ["race", "train"])
+def test_a_file_that_ends_python_when_it_is_imported_is_an_error(tmp_path, words, command):
+    file = tmp_path / "exits.py"
+    file.write_text(f"import os, sys\n{words}\n{PROBLEMS['plain']}")
+    which = "--optimizers" if command == "race" else "--optimizer"
+    done = run_here(command, file, which, "adam", "--runs", tmp_path / "runs")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"adamomentum: {file}:2: SystemExit")
+
+
+@pytest.mark.parametrize(
+    ("body", "what"),
+    [
+        ("return 0.5", "0.5"),
+        ("pass", "None"),
+        ("return torch.tensor(1.0)", "a tensor that does not depend on any parameter"),
+        ("return super().loss(model, batch).detach()", "does not depend on any parameter"),
+        ("return super().loss(model, batch).expand(3)", "a tensor of 3 elements"),
+    ],
+)
+def test_a_loss_that_trains_nothing_names_the_users_line(tmp_path, body, what):
+    file = tmp_path / "mine.py"
+    file.write_text(f"{PROBLEMS['plain']}\n    def loss(self, model, batch):\n        {body}\n")
+    line = file.read_text().splitlines().index("    def loss(self, model, batch):") + 1
+    words = ("--optimizer", "adam", "--scale", "smoke", "--runs", tmp_path / "runs")
+    done = run_here("train", file, *words)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"adamomentum: {file}:{line}: loss() of Problem returns ")
+    assert what in last
+    assert "it must return a tensor with one element" in last
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--device", "tpuu"), "there is no device 'tpuu'"),
+        (("--device", "mps"), "this machine has no device 'mps'"),
+        (("--strategy", "foo"), "there is no strategy 'foo'"),
+        (("--precision", "8"), "there is no precision '8'"),
+    ],
+)
+def test_a_device_is_checked_also_for_a_finished_run(tmp_path, words, said):
+    assert train(tmp_path, "--epochs", "1").returncode == 0
+    done = train(tmp_path, "--epochs", "1", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--optimizers", ","), "--optimizers ',' names none"),
+        (("--optimizers", " , ,"), "names none"),
+        (("--seeds", "100000000"), "'--seeds': Input should be less than or equal to 10000"),
+        (
+            ("--trials", "100000", "--dry-run"),
+            "'--trials': Input should be less than or equal to 10000",
+        ),
+    ],
+)
+def test_senseless_amounts_are_refused_at_once(tmp_path, words, said):
+    done = run_here("race", write_problem(tmp_path), *words, "--runs", tmp_path / "runs")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_users_file_with_the_name_of_a_workload_of_the_paper_is_not_that(tmp_path, no_workers):
+    file = tmp_path / "cifar10_resnet34.py"
+    file.write_text(PROBLEMS["plain"])
+    words = ("--trials", 0, "--seeds", 1, "--scale", "smoke", "--runs", tmp_path / "runs")
+    assert run_here("race", file, "--optimizers", "adam,sgdm", *words).returncode == 0
+    assert run_here("report", "--runs", tmp_path / "runs").returncode == 0
+    page = (tmp_path / "runs" / "report.html").read_text()
+    assert "cifar10_resnet34" in page
+    assert "paper, " not in page

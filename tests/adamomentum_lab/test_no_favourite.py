@@ -17,7 +17,7 @@ FILES = [
 ]
 # The command and the package have the optimizer's name, too: `adamomentum race`, adamomentum[lab].
 COMMAND = re.compile(
-    r"adamomentum (race|train|list|contenders|report|bench|needs|on|makes|reads)\b"
+    r"adamomentum (race|train|list|contenders|report|runs|bench|needs|on|makes|reads)\b"
 )
 PACKAGE = re.compile(r"adamomentum(_lab|_paper|\[|\.)|ADAMOMENTUM_|import adamomentum")
 # Where the name stands alone, but means one of these: how often, and which.
@@ -31,7 +31,7 @@ ALONE = {
     "files.py": 1,  # the folder in the cache
     "identity.py": 1,  # the package
     "engine/ray.py": 1,  # the folder in the cache
-    "cli.py": 3,  # the command
+    "cli.py": 4,  # the command
 }
 
 

@@ -104,5 +104,5 @@ def load_workload(reference: Reference) -> type[Workload]:
             return reference.load()
     except LabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise reference.locate(error) from error

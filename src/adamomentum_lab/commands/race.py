@@ -42,12 +42,14 @@ def race(
         int | None,
         typer.Option(
             min=0,
+            max=10_000,
             help="Maximum tuning runs for each optimizer; 0 compares the defaults. [10; 20 if "
             "weight decay is searched too]",
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Final runs for each optimizer, one for each seed.")
+        int,
+        typer.Option(min=1, max=10_000, help="Final runs for each optimizer, one for each seed."),
     ] = 5,
     until_decided: Annotated[
         bool,
@@ -205,6 +207,8 @@ def race(
         raise typer.BadParameter("--halving needs --search grid or random")
     if margin is not None and not 0 < margin < float("inf"):
         raise typer.BadParameter("--margin must be above 0, in the unit of the metric")
+    if optimizers and not _split(optimizers):
+        raise typer.BadParameter(f"--optimizers {optimizers!r} names none")
     size = commands.one_of("scale", scale, rules.SCALES)
     commands.parse_or_exit(lambda: rules.get(protocol))
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))

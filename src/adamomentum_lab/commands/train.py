@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 
+DEVICES = ("cpu", "cuda", "mps", "auto")
+STRATEGIES = ("auto", "ddp", "fsdp")
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
+
+
 @commands.app.command(epilog="Example: adamomentum train digits_cnn --optimizer adam --lr 1e-3")
 def train(
     workload: commands.WorkloadOption,
@@ -61,6 +66,9 @@ def train(
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     commands.parse_or_exit(lambda: rules.get(protocol))
     size = commands.one_of("scale", scale, rules.SCALES)
+    commands.one_of("device", device, DEVICES)
+    commands.one_of("strategy", strategy, STRATEGIES)
+    commands.one_of("precision", precision, PRECISIONS)
     found = commands.parse_or_exit(lambda: commands.find_contenders(optimizer))
     if len(found) != 1:
         raise typer.BadParameter(f"--optimizer must be one optimizer, not {optimizer!r}")
@@ -74,7 +82,7 @@ def train(
 
     from adamomentum_lab.engine.events import EpochEnded, Event, RunUpdated
     from adamomentum_lab.engine.inline import Inline
-    from adamomentum_lab.engine.job import Job, execute
+    from adamomentum_lab.engine.job import Job, check_device, execute
     from adamomentum_lab.engine.reuse import Reuse, tell_changes
     from adamomentum_lab.engine.spec import Spec
     from adamomentum_lab.engine.store import Store
@@ -84,6 +92,8 @@ def train(
     from adamomentum_lab.report.progress import Display
     from adamomentum_lab.selection import select_epoch
     from adamomentum_lab.training.outcome import shown_file
+
+    commands.parse_or_exit(lambda: check_device(device))
 
     cls = commands.load_workload(reference)
     contender = contender.with_schedule(cls.schedule_settings)

@@ -73,6 +73,13 @@ def keep_memory() -> None:
     mallopt(m_trim_threshold, 2**31 - 1)
 
 
+def check_device(name: str) -> None:
+    """Raise a LabError if this machine has no such device."""
+    lacks_cuda = name == "cuda" and not torch.cuda.is_available()
+    if lacks_cuda or (name == "mps" and not torch.backends.mps.is_available()):
+        raise LabError(f"this machine has no device {name!r} that torch can use; try --device cpu.")
+
+
 def mark_stopped(job: Job, run: Run) -> Run:
     """Return a run at the end of its job: `stopped` if the job asked for only a part of it."""
     return replace(run, status="stopped") if job.epochs and run.status == "done" else run

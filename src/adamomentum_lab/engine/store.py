@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import os
@@ -18,41 +17,21 @@ from typing import Any
 
 from adamomentum_lab.engine.environment import Machine
 from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.engine.tables import (
+    COLUMNS,
+    DAMAGED,
+    FULL,
+    KEYS,
+    NO_SPEC,
+    SCHEMA,
+    VERSION,
+    is_damage,
+    read_spec,
+    sum_of,
+)
 from adamomentum_lab.errors import DiskError, LabError, fault_of, printable
 from adamomentum_lab.identity import Parts, digest_of
 from adamomentum_lab.selection import EpochRecord
-
-VERSION = 1
-"""Of the tables. Stores of version 0 have the first two of them, or some of the others."""
-_COLUMNS = {
-    "runs": "id workload optimizer seed scale protocol spec status error machine updated",
-    "epochs": "run epoch record seconds",
-}
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, workload TEXT, optimizer TEXT, seed INTEGER, scale TEXT, protocol TEXT,
-    spec TEXT NOT NULL, status TEXT NOT NULL, error TEXT, machine TEXT NOT NULL, updated REAL
-) STRICT;
-CREATE TABLE IF NOT EXISTS epochs (
-    run TEXT NOT NULL REFERENCES runs (id), epoch INTEGER NOT NULL,
-    record TEXT NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, epoch)
-) STRICT;
-CREATE TABLE IF NOT EXISTS inputs (
-    run TEXT PRIMARY KEY REFERENCES runs (id), digest TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS sums (
-    run TEXT PRIMARY KEY REFERENCES runs (id), sum TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS parts (digest TEXT PRIMARY KEY, parts TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS looks (
-    question TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL, data TEXT NOT NULL,
-    seeds INTEGER NOT NULL, level REAL NOT NULL, pairs INTEGER NOT NULL,
-    PRIMARY KEY (question, a, b, data, seeds)
-) STRICT;
-"""
-
-
-TABLES = ("runs", "epochs", "inputs", "sums", "parts", "looks")
 
 
 @dataclass(frozen=True)
@@ -119,7 +98,7 @@ class Store:
     @classmethod
     def over(cls, db: sqlite3.Connection, folder: Path) -> Store:
         """A store in an empty database that is open already."""
-        db.executescript(_SCHEMA)
+        db.executescript(SCHEMA)
         made = cls.__new__(cls)
         made.folder, made._db = folder, db
         return made
@@ -142,7 +121,7 @@ class Store:
             [[fault], *_] = db.execute("PRAGMA quick_check(1)").fetchall()
             if fault != "ok":
                 raise sqlite3.DatabaseError(DAMAGED)
-            for table, columns in _COLUMNS.items():
+            for table, columns in COLUMNS.items():
                 found = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
                 if found and found != columns.split():
                     raise LabError(
@@ -151,7 +130,7 @@ class Store:
                     )
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(_SCHEMA)
+            db.executescript(SCHEMA)
             if version < VERSION:
                 db.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
@@ -200,7 +179,7 @@ class Store:
                 (printable(workload), scale, protocol),
             ).fetchall()
             parts = self._read_parts(db, {row[-1] for row in rows if row[-1]})
-        specs = [(_read_spec(name, text), digest) for name, text, digest in rows]
+        specs = [(read_spec(name, text), digest) for name, text, digest in rows]
         return [StoredRun(spec, parts.get(digest, {})) for spec, digest in specs if spec]
 
     def add_parts(self, all_parts: Iterable[Parts]) -> None:
@@ -245,7 +224,7 @@ class Store:
             rows = db.execute(
                 "SELECT record, seconds FROM epochs WHERE run = ? ORDER BY epoch", (run.spec.id,)
             )
-            total = _sum(run.status, json.dumps(run.machine), digest, rows.fetchall())
+            total = sum_of(run.status, json.dumps(run.machine), digest, rows.fetchall())
             db.execute("INSERT OR REPLACE INTO sums VALUES (?, ?)", (run.spec.id, total))
 
     def faults(self) -> dict[str, str]:
@@ -253,7 +232,7 @@ class Store:
         with self._transaction("DEFERRED") as db:
             names = [name for (name,) in db.execute("SELECT id FROM runs ORDER BY updated")]
         runs = self._runs("IS NOT NULL")
-        found = {name: runs[name].error if name in runs else _NO_SPEC for name in names}
+        found = {name: runs[name].error if name in runs else NO_SPEC for name in names}
         damaged = (name for name in names if name not in runs or runs[name].status == "damaged")
         return {name: found[name] or "" for name in damaged}
 
@@ -261,7 +240,7 @@ class Store:
         """Forget runs, by their ids. Their folders stay."""
         with self._transaction("IMMEDIATE") as db:
             for name in names:
-                for table, key in _KEYS.items():
+                for table, key in KEYS.items():
                     db.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))
 
     def free_bytes(self) -> int:
@@ -319,10 +298,10 @@ class Store:
                 epochs.setdefault(name, []).append((record, took))
         runs = {}
         for name, text, status, error, machine, digest, total in rows:
-            if (spec := _read_spec(name, text)) is None:
+            if (spec := read_spec(name, text)) is None:
                 continue
             mine = epochs.get(name, [])
-            whole = not total or total == _sum(status, machine, digest, mine)
+            whole = not total or total == sum_of(status, machine, digest, mine)
             runs[name] = Run(spec, "damaged", error="its rows in the store were changed")
             if not whole or not (digest is None or digest in parts):
                 continue
@@ -408,41 +387,3 @@ class Store:
             f"cannot use the results folder {self.folder} ({error}); what was written before "
             f"is kept. {advice}, or choose another with --runs."
         )
-
-
-FULL = ("disk is full", "disk I/O error")
-_NO_SPEC = "its specification is not that of its id"
-_KEYS = {"epochs": "run", "inputs": "run", "sums": "run", "runs": "id"}
-DAMAGED = "database disk image is malformed"
-
-
-def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether a database is damaged, rather than locked, or the disk full."""
-    return any(words in str(error) for words in (DAMAGED, "is not a database", "malformed"))
-
-
-def integrity(file: Path) -> str | None:
-    """What is damaged in a database; None if nothing is."""
-    if file.is_symlink():
-        return "it is a symbolic link"
-    try:
-        with contextlib.closing(sqlite3.connect(file, timeout=60)) as db:
-            [[fault], *_] = db.execute("PRAGMA integrity_check(1)").fetchall()
-    except sqlite3.DatabaseError as error:
-        return str(error)
-    return None if fault == "ok" else str(fault)
-
-
-def _read_spec(name: str, text: str) -> Spec | None:
-    """The specification of a row, if it is that of its id."""
-    try:
-        spec = Spec.from_json(json.loads(text))
-    except (ValueError, TypeError, AttributeError, KeyError):
-        return None
-    return spec if spec.id == name else None
-
-
-def _sum(status: str, machine: str, inputs: str | None, epochs: list[tuple[str, float]]) -> str:
-    """A digest of what is stored of a run that has ended."""
-    text = json.dumps([status, machine, inputs, epochs])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from adamomentum_lab.engine.store import TABLES, Store, integrity
+from adamomentum_lab.engine.store import Store
+from adamomentum_lab.engine.tables import TABLES, integrity
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import BusyError, locked
 from adamomentum_lab.selection import FAULTS

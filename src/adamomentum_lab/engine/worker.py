@@ -31,10 +31,11 @@ import time
 from multiprocessing.connection import Connection, wait
 
 from adamomentum_lab.engine.messages import Begun, Message, Ready, Setting
+from adamomentum_lab.identity import FAMILY
 
 GRACE = 5.0
 """Seconds that a run has for its last update and checkpoint after the driver died."""
-LEARNED = ("torch", "triton", "numpy", "scipy", "sklearn", "joblib", "adamomentum")
+LEARNED = ("torch", "triton", "numpy", "scipy", "sklearn", "joblib", *FAMILY)
 """Packages whose modules a worker imports once a run has needed them, so that later runs have them.
 Importing them runs nothing."""
 _LIMIT = 60_000  # bytes of names of modules, which a pipe takes without a reader

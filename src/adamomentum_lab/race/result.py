@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,6 +90,12 @@ class Result:
     def command(self) -> str:
         """What runs the same race again."""
         return str(self.record.machine.get("command", ""))
+
+    @property
+    def is_of_users_file(self) -> bool:
+        """Whether the workload was a file of the user's, not an installed one."""
+        words = shlex.split(self.command)
+        return len(words) > 2 and words[2] != self.race.workload
 
     @functools.cached_property
     def finals(self) -> dict[str, tuple[RunRecord, ...]]:

@@ -171,8 +171,9 @@ class View:
         self.effects = [
             (one.what, sentence(one.verdict, metric), one.caveat) for one in result.effects
         ]
-        known = (known for known in provided("published") if race.workload in known)
-        self.paper = next((its[race.workload] for its in known), None)
+        # A user's file may have the name of a workload of the paper.
+        known = [] if result.is_of_users_file else provided("published")
+        self.paper = next((its[race.workload] for its in known if race.workload in its), None)
         self.published = self.paper.values if self.paper else {}
         rules, flaws = protocols().get(race.protocol), result.workload.flaws
         if rules is not None and rules.tune and not race.trials:

@@ -51,8 +51,9 @@ def ranking_table(
     workload: Goal,
     baseline: str | None = None,
     entries: Mapping[str, Entry] | None = None,
+    width: int = 80,
 ) -> RenderableType:
-    """The ranking, and the settings each was raced with."""
+    """The ranking, and the settings each was raced with. Where it is too wide, a line for each."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     compared = baseline is not None and len(rows) > 1
     headings = ["", "optimizer", f"test {workload.metric}"]
@@ -61,6 +62,7 @@ def ranking_table(
         justify: Any = "left" if heading in ("optimizer", "verdict") else "right"
         table.add_column(heading, justify=justify, no_wrap=heading == "optimizer")
     notes = []
+    shown = [headings]
     settings = Table.grid(padding=(0, 2))
     for row in rows:
         words = settings_in_words(row.settings, row.optimizer, entries=entries)
@@ -75,12 +77,27 @@ def ranking_table(
             verdict = row.verdict
             cells += [difference(verdict), verdict.kind] if verdict else ["", "baseline"]
         table.add_row(*cells, style="bold" if row.optimizer == baseline else None)
+        shown.append(cells)
         lost = {"diverged": row.diverged, "failed": row.failed}
         if not row.values:
             notes.append(f"{row.optimizer}: not raced, since trials of it were lost.")
         for what, count in {**lost, "ended without a score": row.unscored}.items():
             if count:
                 notes.append(f"{row.optimizer}: {count} of {len(row.values)} runs {what}.")
+    lengths_of = [
+        [len(word) for cell in column for word in cell.split()]
+        for column in zip(*shown, strict=True)
+    ]
+    if sum(max(lengths, default=0) + 2 for lengths in lengths_of) > width:  # it would cut them
+        lines = []
+        for rank, name, *cells in shown[1:]:
+            parts = [
+                f"{heading} {cell}"
+                for heading, cell in zip(headings[2:], cells, strict=True)
+                if cell
+            ]
+            lines.append(f"{rank} {name.replace(chr(10), '')}: {', '.join(parts)}")
+        return Group(*map(Text, [*lines, *notes]), Text("Settings"), settings)
     return Group(table, *map(Text, notes), Text("Settings"), settings)
 
 
@@ -165,7 +182,7 @@ def show_race(result: Result, folder: Path) -> None:
     """Print who won, how sure that is, and where the rest is."""
     race, workload = result.race, result.workload
     out = Console(highlight=False)
-    out.print(ranking_table(result.rows, workload, race.baseline, race.entries))
+    out.print(ranking_table(result.rows, workload, race.baseline, race.entries, out.width))
     out.print(f"\n{statements(result, width=min(80, out.width))}", markup=False)
     if all(value is None for row in result.rows for value in row.values):
         out.print("Look at the loss, or at smaller learning rates.")

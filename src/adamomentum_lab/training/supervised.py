@@ -23,6 +23,7 @@ from adamomentum_lab.source import to_device
 from adamomentum_lab.training.feed import feed, in_order, set_seed
 from adamomentum_lab.training.loop import Loop
 from adamomentum_lab.workload import Workload
+from adamomentum_lab.workload_checks import check_loss
 
 BATCHES = 50
 """For the statistics of batch norm, at most."""
@@ -50,6 +51,7 @@ class Supervised(Loop):
             raise LabError(f"{name} averages weights, which fsdp does not support yet.")
         self.optimizer = build(model)
         self._optimizer = self._wrap_optimizer(self.optimizer)
+        self._checked = False  # whether the loss is one
         self._past: list[list[Tensor]] = []  # weights after the last epochs, to be averaged
 
     def _score_before_training(self) -> float:
@@ -67,8 +69,14 @@ class Supervised(Loop):
         self.model.train()
 
     def _step(self, batch: Any) -> Tensor:
-        model = self.model
-        return self._minimise(lambda: self.workload.loss(model, batch), model, self._optimizer)
+        return self._minimise(lambda: self._loss_of(batch), self.model, self._optimizer)
+
+    def _loss_of(self, batch: Any) -> Tensor:
+        loss = self.workload.loss(self.model, batch)
+        if not self._checked:
+            check_loss(self.workload, loss)
+            self._checked = True
+        return loss
 
     @contextlib.contextmanager
     def _evaluation(self) -> Iterator[Any]:
