@@ -63,17 +63,17 @@ def test_options_of_train(tmp_path, options):
         check(run_here("train", write_problem(tmp_path), *words))
 
 
-values = st.sampled_from(
-    "None;0;-1;0.5;'x';[];{};float('nan');(1, 2);lambda self: 1;True;10**30;{'mini': 1};object();"
-    "'loss';type".split(";")
-)
-NAMES = """epochs batch metric larger_is_better target margin clip schedule spaces rules settings
-selection caveats reads averaged data model loss scores evaluate parameter_groups lr_factor show
-source""".split()
+VALUES = """None;0;-1;0.5;'x';[];{};float('nan');(1, 2);lambda self: 1;True;10**30;{'mini': 1};
+object();'loss';type"""
+values = st.sampled_from(VALUES.replace("\n", "").split(";"))
+ATTRIBUTES = """epochs batch metric larger_is_better target margin clip schedule spaces rules
+settings selection caveats reads averaged data model loss scores evaluate parameter_groups
+lr_factor show source"""
+names = st.sampled_from(ATTRIBUTES.split())
 
 
 @settings(quiet, max_examples=40)
-@given(lines=st.lists(st.tuples(st.sampled_from(NAMES), values), min_size=1, max_size=2))
+@given(lines=st.lists(st.tuples(names, values), min_size=1, max_size=2))
 def test_problem_files(tmp_path, lines):
     text = HEAD + "".join(f"\n    {name} = {value}" for name, value in lines) + "\n"
     file = tmp_path / f"p{hashlib.sha256(text.encode()).hexdigest()[:8]}.py"
