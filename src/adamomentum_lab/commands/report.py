@@ -16,6 +16,19 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="File of the page. [report.html in the folder of results]")
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write CSV, a LaTeX table and figures (SVG, PDF) of each race to this folder."
+        ),
+    ] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(
+            help="Two folders of results, shown side by side in place of the page. "
+            "[comparison.html in the second]"
+        ),
+    ] = None,
 ) -> None:
     """Make one page of all races in a folder: who is best, by how much, how sure, and every run.
 
@@ -25,8 +38,22 @@ def report(
     from adamomentum_lab.files import write
     from adamomentum_lab.report.page import load, render_races
 
-    file = out or runs / "report.html"
+    if compare and export:
+        raise typer.BadParameter("--export takes the races of one folder; leave --compare out")
+    file = out or (compare[1] / "comparison.html" if compare else runs / "report.html")
     if file.is_dir():
         raise LabError(f"{file} is a folder; --out names a file, such as {file / 'report.html'}.")
-    write(file, render_races(load(runs), runs))
+    if compare:
+        from adamomentum_lab.report.compare import render_comparison
+
+        write(file, render_comparison(*compare))
+        typer.echo(str(file))
+        return
+    results = load(runs)
+    write(file, render_races(results, runs))
     typer.echo(str(file))
+    if export:
+        from adamomentum_lab.report.exports import export as write_exports
+
+        for one in write_exports(results, export):
+            typer.echo(str(one))

@@ -290,7 +290,6 @@ def run_row(run: RunRecord, workload: WorkloadFacts) -> dict[str, object]:
         "epoch": end.get("epoch"),
         f"validation {metric}": end.get("validation", {}).get(metric),
         f"test {metric}": end.get("test", {}).get(metric) if run.stage != "tuning" else None,
-        "ms per update": run.machine.ms_per_update,
         "settings": json.dumps(run.settings),
         "id": run.id,
     }

@@ -75,7 +75,12 @@ def _speedup(name: str, result: Result) -> dict[str, object]:
 
 
 def _row(row: Row, result: Result) -> dict[str, object]:
-    return {**asdict(row), "verdict": row.verdict and _verdict(row.verdict, result)}
+    step = result.steps.get(row.optimizer)
+    return {
+        **asdict(row),
+        "verdict": row.verdict and _verdict(row.verdict, result),
+        "machine": {"step": step and asdict(step)},  # times of loaded workers are no speeds
+    }
 
 
 def _verdict(verdict: Verdict, result: Result) -> dict[str, object]:
