@@ -7,7 +7,7 @@ all of them.
         check(Case("mine", MyOptimizer))
 """
 
-from adamomentum_lab.contract import _hosts, _steps  # noqa: F401  (they add to CHECKS)
+from adamomentum_lab.contract import _steps, _training  # noqa: F401  (they add to CHECKS)
 from adamomentum_lab.contract._case import (
     CHECKS,
     Case,

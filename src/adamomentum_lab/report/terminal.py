@@ -66,7 +66,8 @@ def ranking_table(
     settings = Table.grid(padding=(0, 2))
     for row in rows:
         words = settings_in_words(row.settings, row.optimizer, entries=entries)
-        settings.add_row("  " + row.optimizer, words)
+        entry = (entries or {}).get(row.optimizer)
+        settings.add_row("  " + row.optimizer, f"{words} ({entry.label})" if entry else words)
         cells = [
             str(row.rank),
             # A long name over two lines, for the sake of the numbers beside it.

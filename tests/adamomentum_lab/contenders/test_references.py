@@ -436,7 +436,12 @@ def test_the_command_races_and_trains_a_users_optimizer(no_workers, tmp_path):
     words = run_here(
         "race", problem, "--optimizers", text, "--trials", "0", "--seeds", "2", *args[:-1]
     )
-    assert re.search(r"Lion +lr 0\.0001, betas \(0\.8, 0\.9\)", words.stdout), words.stdout
+    shown = r"Lion +lr 0\.0001, betas \(0\.8, 0\.9\) \(lion\.py:Lion\)"
+    assert re.search(shown, words.stdout), words.stdout
+    assert run_here("report", "--runs", tmp_path / "runs").returncode == 0
+    page = (tmp_path / "runs" / "report.html").read_text(encoding="utf-8")
+    assert '<th scope="row">Lion<br><small>lion.py:Lion</small></th>' in page
+    assert '<th scope="row">adamw</th>' in page
     assert "Note: lion.py:NoDefault has no default lr" in words.stdout
     # The run that `train` asks for is one of the race's.
     trained = run_here(
