@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.optim import Adam, AdamW
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict
 
@@ -141,7 +142,8 @@ class AdaMomentum(Optimizer):
             group = self.param_groups[-1]
             check_options(group)
             for param in group["params"]:
-                check_param(param, group, len(self.param_groups) - 1)
+                if not is_lazy(param):  # else its module is initialized before the first step
+                    check_param(param, group, len(self.param_groups) - 1)
         except Exception:
             self.param_groups.pop()
             raise

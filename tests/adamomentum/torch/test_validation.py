@@ -292,6 +292,18 @@ def test_fused_parameters_may_start_on_meta(monkeypatch):
     assert (model.weight < 1).all()
 
 
+@pytest.mark.parametrize("options", [{}, {"fused": True}, {"foreach": False}], ids=str)
+def test_parameters_of_lazy_modules_may_be_uninitialized(options):
+    model = torch.nn.LazyLinear(2)
+    optimizer = AdaMomentum(model.parameters(), **options)
+    optimizer.step()
+    model(torch.ones(1, 3)).sum().backward()
+    before = model.weight.detach().clone()
+    for _ in range(2):
+        optimizer.step()
+    assert (model.weight < before).all()
+
+
 @pytest.mark.parametrize(
     ("default", "options", "expected"),
     [
