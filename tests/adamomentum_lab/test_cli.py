@@ -1,19 +1,25 @@
 """The command, as its users call it: results and mistakes. tests/journeys starts real processes."""
 
+import io
 import json
 import os
+import re
 import shlex
 import sys
 import time
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.cli import app
+from adamomentum_lab.commands import _costs
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import locked
+from adamomentum_lab.race.plan import Race, make_plan
 from tests.adamomentum_lab.command_line import run_here, run_process, without_machine
 from tests.adamomentum_lab.problems import PROBLEMS, write_problem
 
@@ -205,7 +211,8 @@ def test_a_dry_run_shows_every_trial_and_runs_nothing(tmp_path, monkeypatch):
     assert "3 trials up to epoch 5, the best 2 to 10, the best 1 to 20." in lines[3]
     assert lines[4:6] == ["sgdm", "    1  lr 0.1, momentum 0.9"]
     assert lines[8:10] == ["adabound", "    1  lr 0.001, final lr 0.1"]
-    assert len(lines) == 12
+    assert len(lines) == 13
+    assert re.match(r"10 runs, [\d,]+ updates: about .* of checkpoints, .* of memory", lines[-1])
     plan = json.loads(CliRunner().invoke(app, [*args, "--json"]).output)
     assert plan["spec"]["tune"] == ["lr", "momentum", "final_lr"]
     assert plan["budget"]["epochs"] == 150
@@ -229,6 +236,28 @@ def test_a_dry_run_of_a_bracketing_search_shows_where_it_starts(tmp_path, monkey
     assert (spec["looks"], spec["certify"]) == ("until decided", 8)
     assert plan["budget"]["epochs"] == 200
     assert not list(tmp_path.iterdir())
+
+
+def test_on_a_terminal_much_work_is_confirmed(no_workers, tmp_path, monkeypatch):
+    file = write_problem(tmp_path, "bowl")
+    monkeypatch.setattr(_costs, "MUCH", 0.0)
+    monkeypatch.setattr(sys, "stdin", _Terminal())
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    asked = []
+    monkeypatch.setattr(typer, "confirm", lambda text, **_: asked.append(text))
+    reference = find_workload(str(file))
+    race = Race(reference.name, reference.code, ("sgdm",), 1, 1, "mini", "fair")
+    _costs.confirm(make_plan(race, reference.load()), reference, tmp_path / "runs", 1)
+    assert re.fullmatch("Start about .* of work[?]", asked[0])
+    monkeypatch.setattr(_costs, "MUCH", 3600.0)
+    _costs.confirm(make_plan(race, reference.load()), reference, tmp_path / "runs", 1)
+    assert len(asked) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def test_the_command_of_a_race_leaves_out_defaults(no_workers, tmp_path):

@@ -140,7 +140,16 @@ def race(
         bool, typer.Option("--explain", help="Say for each run why it is reused or not.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the budget and every trial; run nothing.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Show the budget, every trial, and the time and disk it will take here; run "
+            "nothing but a few updates.",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", help="Do not ask before more than an hour's work on a terminal."),
     ] = False,
     scale: commands.ScaleOption = "mini",
     protocol: commands.ProtocolOption = "fair",
@@ -256,8 +265,14 @@ def race(
     )
     with commands.quiet_output():
         plan = make_plan(what, cls)
+    from adamomentum_lab.commands import _costs
+
     if dry_run and as_json:
-        typer.echo(dumps({"spec": asdict(what), "budget": plan.as_json()}))
+        budget: dict[str, object] = {"spec": asdict(what), "budget": plan.as_json()}
+        if engine == "local":
+            cost = _costs.measure_cost(plan, reference, runs)
+            budget["machine"] = {"cost": asdict(cost), "hours": cost.wall(jobs or 1) / 3600}
+        typer.echo(dumps(budget))
         return
     from adamomentum_lab.report.sentences import of_faults
     from adamomentum_lab.report.terminal import plan_lines, show_race, show_studies, trial_lines
@@ -267,7 +282,11 @@ def race(
         known = (plan, reference, Store(runs), fresh, explain) if there else None
         lines = api.lines_before(*known) if known else plan_lines(plan, [])
         typer.echo("\n".join([*lines, *trial_lines(plan)]))
+        if engine == "local":
+            typer.echo(_costs.cost_words(plan, reference, runs, jobs))
         return
+    if engine == "local" and not yes:
+        _costs.confirm(plan, reference, runs, jobs)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         found = api.run_studies(

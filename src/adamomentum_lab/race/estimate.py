@@ -131,7 +131,9 @@ def estimate(
     for name, settings in plan.starts.items():
         there = [run for run in known if run.spec.optimizer == name]
         epochs_left[name] = plan.epochs_of(name) - sum(len(run.epochs) for run in there)
-        left = plan.runs_of(name) - sum(len(run.epochs) >= plan.epochs for run in there)
+        again = sum(count for count, _ in plan.parts(name)[1:])  # the same runs in a later rung
+        finished = sum(len(run.epochs) >= plan.epochs for run in there)
+        left = plan.runs_of(name) - again - finished
         if epochs_left[name] <= 0 or left <= 0:
             continue
         runs += left
@@ -155,7 +157,7 @@ def estimate(
         runs=runs,
         updates=updates * sum(epochs_left[name] for name in epoch),
         seconds=sum(epochs_left[name] * each for name, each in epoch.items()),
-        longest=plan.epochs * max(epoch.values()),
+        longest=max(plan.epochs, *plan.lengths, 0) * max(epoch.values()),
         milliseconds=milliseconds,
         evaluation=evaluation,
         disk=KEPT * weight * runs,
