@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
 
 from adamomentum_lab import commands
 from adamomentum_lab.commands import app
-from adamomentum_lab.errors import LabError, StoppedError
+from adamomentum_lab.errors import LabError, StoppedError, printable
 from adamomentum_lab.plugins import plugins
 from adamomentum_lab.streams import leave_quietly, steady_output
 
@@ -67,7 +67,7 @@ def _run() -> int:
     except LabError as error:
         if commands.debug:
             traceback.print_exc()
-        typer.echo(f"adamomentum: {error}", err=True)
+        typer.echo(f"adamomentum: {printable(str(error))}", err=True)
         return 1
     return 0
 

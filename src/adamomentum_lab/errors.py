@@ -80,6 +80,14 @@ def _foreign_folders() -> tuple[str, ...]:
     return "<", os.path.dirname(__file__), *folders
 
 
+_LAST_CONTROL = 0x9F
+
+
 def printable(text: str) -> str:
-    """Return the text with what no encoding has, such as half of a surrogate pair, escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """Return the text with what cannot be shown escaped: halves of surrogate pairs, and control
+    characters, by which a message could move the cursor or rename the window."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(
+        one if one.isprintable() or one in "\n\t" or ord(one) > _LAST_CONTROL else ascii(one)[1:-1]
+        for one in text
+    )

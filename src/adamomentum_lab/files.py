@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from adamomentum_lab.errors import LabError, fault_of, printable
+from adamomentum_lab.errors import LabError, fault_of
 
 
 class BusyError(LabError):
@@ -69,7 +69,9 @@ def write(file: Path, content: str | bytes) -> None:
     """Write a file, and make its folder. After a crash the file has its old content or the new."""
     make_folder(file.parent)
     with translate_errors(file, "cannot write"), writing(file) as out:
-        out.write(printable(content).encode() if isinstance(content, str) else content)
+        out.write(
+            content if isinstance(content, bytes) else content.encode(errors="backslashreplace")
+        )
 
 
 @contextlib.contextmanager

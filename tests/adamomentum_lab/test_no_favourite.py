@@ -32,6 +32,7 @@ ALONE = {
     "identity.py": 1,  # the package
     "engine/ray.py": 1,  # the folder in the cache
     "cli.py": 4,  # the command
+    "portable.py": 1,  # the package
 }
 
 

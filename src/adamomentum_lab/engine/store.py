@@ -25,6 +25,7 @@ from adamomentum_lab.engine.tables import (
     NO_SPEC,
     SCHEMA,
     VERSION,
+    begin,
     is_damage,
     read_spec,
     sum_of,
@@ -133,6 +134,7 @@ class Store:
             db.executescript(SCHEMA)
             if version < VERSION:
                 db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute("PRAGMA busy_timeout = 1000")  # see `begin`
         except BaseException:
             db.close()
             raise
@@ -356,7 +358,7 @@ class Store:
     @contextlib.contextmanager
     def _transaction(self, kind: str) -> Iterator[sqlite3.Connection]:
         with self._translate_errors():
-            self._db.execute(f"BEGIN {kind}")
+            begin(self._db, kind, self.file)
             try:
                 yield self._db
                 self._db.execute("COMMIT")

@@ -6,9 +6,12 @@ import contextlib
 import hashlib
 import json
 import sqlite3
+import time
+import warnings
 from pathlib import Path
 
 from adamomentum_lab.engine.spec import Spec
+from adamomentum_lab.files import Waits
 
 VERSION = 1
 """Of the tables. Stores of version 0 have the first two of them, or some of the others."""
@@ -41,8 +44,23 @@ CREATE TABLE IF NOT EXISTS looks (
 TABLES = ("runs", "epochs", "inputs", "sums", "parts", "looks")
 NO_SPEC = "its specification is not that of its id"
 KEYS = {"epochs": "run", "inputs": "run", "sums": "run", "runs": "id"}
+PATIENCE = 60.0
+"""Seconds that a write waits for those of other processes."""
 FULL = ("disk is full", "disk I/O error")
 DAMAGED = "database disk image is malformed"
+
+
+def begin(db: sqlite3.Connection, kind: str, file: Path) -> None:
+    """Begin a transaction; say so if another process keeps it waiting."""
+    waits, end = Waits(warnings.warn), time.monotonic() + PATIENCE
+    while True:
+        try:
+            db.execute(f"BEGIN {kind}")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+        waits.tell("", f"waiting for another process, which writes {file}")
 
 
 def is_damage(error: sqlite3.Error) -> bool:

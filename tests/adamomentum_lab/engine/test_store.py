@@ -10,9 +10,11 @@ import sys
 
 import pytest
 
+from adamomentum_lab.engine import tables
 from adamomentum_lab.engine.spec import Spec
 from adamomentum_lab.engine.store import Run, Store
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, printable
+from adamomentum_lab.files import Waits
 
 
 def spec(seed=0, **more):
@@ -128,7 +130,8 @@ def test_a_folder_that_cannot_be_used(tmp_path):
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from adamomentum_lab.errors import LabError
+from adamomentum_lab.errors import LabError, printable
+from adamomentum_lab.files import Waits
 from adamomentum_lab.engine.store import Run, Store
 from tests.adamomentum_lab.engine.test_store import record, spec
 
@@ -283,3 +286,24 @@ def test_text_that_cannot_be_encoded_is_kept_readable(tmp_path):
     store.finish(Run(spec(workload="caf\udce9"), "failed", error="lone \ud800 surrogate"))
     [run] = store.all()
     assert run.error == "lone \\ud800 surrogate"
+
+
+def test_a_write_that_waits_for_another_process_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "PATIENCE", 3.5)
+    monkeypatch.setattr(Waits, "AFTER", 0.5)
+    store = Store(tmp_path)
+    with contextlib.closing(sqlite3.connect(store.file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            pytest.warns(UserWarning, match="waiting for another process, which writes"),
+            pytest.raises(LabError, match="database is locked"),
+        ):
+            store.finish(Run(spec(), "done"))
+        other.execute("COMMIT")
+    store.finish(Run(spec(), "done"))
+
+
+def test_control_characters_in_messages_are_shown_not_obeyed():
+    assert printable("a\x1b[2J\x07\x9b b\tc\nd \x7f é 😀 \ud800\u200b") == (
+        "a\\x1b[2J\\x07\\x9b b\tc\nd \\x7f é 😀 \\ud800\u200b"
+    )
