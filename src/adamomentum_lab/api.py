@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from adamomentum_lab import catalog, contenders, rules
 from adamomentum_lab.catalog import Reference
 from adamomentum_lab.contender import Contender
+from adamomentum_lab.engine.devices import PRECISIONS, choose
 from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.events import Listener
 from adamomentum_lab.engine.factory import ENGINES, make_engine
@@ -28,6 +29,7 @@ from adamomentum_lab.race.steps import with_steps
 from adamomentum_lab.race.studies import record_studies, studies_of
 from adamomentum_lab.report import notebook, page, sentences, terminal
 from adamomentum_lab.report.progress import RaceDisplay
+from adamomentum_lab.report.trackers import make_tracker
 from adamomentum_lab.rules import Scale
 from adamomentum_lab.workload import Workload
 
@@ -96,6 +98,10 @@ def race(
     own_decay: bool = False,
     scale: Scale = "mini",
     protocol: str = "fair",
+    device: str = "cpu",
+    runs_per_device: int = 1,
+    precision: str = "32-true",
+    compiled: bool = False,
     jobs: int | None = None,
     engine: str = "local",
     address: str | None = None,
@@ -134,6 +140,10 @@ def race(
         own_decay: give each optimizer its usual form of weight decay.
         scale: smoke, mini or full.
         protocol: the rules of the race.
+        device: cpu, cuda, mps or auto. Each run has one GPU.
+        runs_per_device: runs that share a GPU (local engine).
+        precision: 32-true, bf16-mixed, 16-mixed, bf16-true or 64-true.
+        compiled: compile the networks by torch.compile.
         jobs: runs at a time; None is as many as there is room for.
         engine: local or ray.
         address: of a Ray cluster.
@@ -142,13 +152,16 @@ def race(
         runs: folder of results.
         fresh: ignore stored runs.
         run_timeout: seconds after which a run hangs and is ended.
-        trackers: where to log runs too, such as "tensorboard".
+        trackers: where to log runs too: tensorboard, wandb, mlflow.
         listeners: called with every event of the race.
     """
     if engine not in ENGINES:
         raise LabError(unknown("engine", engine, ENGINES))
     if scale not in rules.SCALES:
         raise LabError(unknown("scale", scale, rules.SCALES))
+    if precision not in PRECISIONS:
+        raise LabError(unknown("precision", precision, PRECISIONS))
+    kind = "cuda" if gpus_per_run else choose(device)
     unclear: list[str] = []
     reference = _find_workload(workload, unclear)
     cls = reference.load()
@@ -176,6 +189,9 @@ def race(
         own_decay=own_decay,
         space=tuple(space),
         hard=hard,
+        device="" if kind == "cpu" else kind,
+        precision=precision,
+        compile=compiled,
         entries={one.name: one.entry for one in raced if one.entry},
     )
     [found] = run_studies(
@@ -190,6 +206,8 @@ def race(
             address=address,
             cpus=cpus_per_run,
             gpus=gpus_per_run,
+            device=kind,
+            runs_per_device=runs_per_device,
         ),
         fresh=fresh,
         limit=run_timeout,
@@ -288,7 +306,8 @@ def run_studies(
         with quiet():
             plan, problem = make_plan(one, cls), cls(one.scale, one.protocol)
         with RaceDisplay(plan, problem) as display:
-            heard = [display.hear, *make_trackers(trackers, folder), *listeners]
+            logs = [make_tracker(name, folder, one.id).hear for name in trackers]
+            heard = [display.hear, *logs, *listeners]
             if one.studies > 1:
                 display.say(f"Study {one.study + 1} of {one.studies}")
             levels = plan_looks(one, store, one.studies if one.studies > 1 else 0)
@@ -318,15 +337,3 @@ def run_studies(
         for one in found:
             results.write(one, runs / "races" / one.race.id)
     return found
-
-
-def make_trackers(names: Sequence[str], folder: Path) -> list[Listener]:
-    """The listeners that log a race elsewhere."""
-    made: list[Listener] = []
-    for name in names:
-        if name != "tensorboard":
-            raise LabError(unknown("tracker", name, ["tensorboard"]))
-        from adamomentum_lab.report.tensorboard import TensorBoard
-
-        made.append(TensorBoard(folder / "tensorboard").hear)
-    return made

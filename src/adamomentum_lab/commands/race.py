@@ -165,6 +165,16 @@ def race(
     gpus_per_run: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="GPUs per run (Ray only). May be a fraction.")
     ] = 0.0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
+    runs_per_device: Annotated[
+        int, typer.Option(min=1, help="Runs that share a GPU (local engine).")
+    ] = 1,
+    precision: Annotated[
+        str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true or 64-true.")
+    ] = "32-true",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the networks by torch.compile.")
+    ] = False,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs at a time. [as many as there is room for]")
     ] = None,
@@ -180,6 +190,10 @@ def race(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard logs.")
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Also log runs to tensorboard, wandb or mlflow. May be repeated."),
+    ] = None,
     as_json: commands.JsonOption = False,
 ) -> None:
     """Tune every optimizer with the same budget, then compare them over the same seeds.
@@ -219,6 +233,11 @@ def race(
     if optimizers and not _split(optimizers):
         raise typer.BadParameter(f"--optimizers {optimizers!r} names none")
     size = commands.one_of("scale", scale, rules.SCALES)
+    from adamomentum_lab.engine.devices import PRECISIONS, Kind, choose
+
+    # The nodes of a cluster have the GPUs, not necessarily this machine.
+    kind: Kind = "cuda" if gpus_per_run else commands.parse_or_exit(lambda: choose(device))
+    commands.one_of("precision", precision, PRECISIONS)
     commands.parse_or_exit(lambda: rules.get(protocol))
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     given = commands.parse_or_exit(lambda: commands.find_contenders(optimizers))
@@ -261,6 +280,9 @@ def race(
         studies=studies,
         budgets=lengths,
         more_budgets=further,
+        device="" if kind == "cpu" else kind,
+        precision=precision,
+        compile=compiled,
         entries={one.name: one.entry for one in raced if one.entry},
     )
     with commands.quiet_output():
@@ -301,11 +323,13 @@ def race(
                 address=address,
                 cpus=cpus_per_run,
                 gpus=gpus_per_run,
+                device=kind,
+                runs_per_device=runs_per_device,
             ),
             fresh=fresh,
             explain=explain,
             limit=run_timeout,
-            trackers=("tensorboard",) if tensorboard else (),
+            trackers=[*(["tensorboard"] if tensorboard else []), *(track or [])],
             quiet=commands.quiet_output,
         )
     except KeyboardInterrupt as error:

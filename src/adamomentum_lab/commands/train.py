@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
 
-DEVICES = ("cpu", "cuda", "mps", "auto")
 STRATEGIES = ("auto", "ddp", "fsdp")
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true")
 
 
 @commands.app.command(epilog="Example: adamomentum train digits_cnn --optimizer adam --lr 1e-3")
@@ -52,6 +50,9 @@ def train(
     precision: Annotated[
         str, typer.Option(help="32-true, bf16-mixed, 16-mixed, bf16-true or 64-true.")
     ] = "32-true",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the network by torch.compile.")
+    ] = False,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
     runs: commands.RunsOption = Path("runs"),
     fresh: Annotated[
@@ -61,12 +62,13 @@ def train(
 ) -> None:
     """Train once. Run it again to resume, or to show a finished run."""
     from adamomentum_lab import catalog, contenders, rules
+    from adamomentum_lab.engine.devices import PRECISIONS, choose
     from adamomentum_lab.files import dumps
 
     reference = commands.parse_or_exit(lambda: catalog.find_workload(workload))
     commands.parse_or_exit(lambda: rules.get(protocol))
     size = commands.one_of("scale", scale, rules.SCALES)
-    commands.one_of("device", device, DEVICES)
+    kind = commands.parse_or_exit(lambda: choose(device))
     commands.one_of("strategy", strategy, STRATEGIES)
     commands.one_of("precision", precision, PRECISIONS)
     found = commands.parse_or_exit(lambda: commands.find_contenders(optimizer))
@@ -116,6 +118,8 @@ def train(
         scale=size,
         protocol=protocol,
         precision=precision,
+        device="" if kind == "cpu" else kind,
+        compile=compiled,
     )
     with commands.quiet_output():
         problem = cls(size, protocol)
@@ -126,7 +130,7 @@ def train(
     store = Store(runs)
     part = total if total < length else None
     folder, entry = store.folder_of(spec), contender.entry
-    job = Job(spec, reference, folder, part, device, devices, strategy, threads, entry=entry)
+    job = Job(spec, reference, folder, part, devices, strategy, threads, entry=entry)
     # Only one process of a distributed run writes files and prints.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) != "0":
         execute(job, stopped=_Stop())

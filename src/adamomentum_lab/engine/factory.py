@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from adamomentum_lab.errors import LabError, unknown
 
 if TYPE_CHECKING:
+    from adamomentum_lab.engine.devices import Kind
     from adamomentum_lab.engine.driver import Driver
     from adamomentum_lab.engine.store import Store
 
@@ -24,6 +24,8 @@ def make_engine(
     address: str | None = None,
     cpus: float = 1.0,
     gpus: float = 0.0,
+    device: Kind = "cpu",
+    runs_per_device: int = 1,
 ) -> Driver:
     """Import and make the engine of this name.
 
@@ -36,11 +38,17 @@ def make_engine(
             starts Ray on this machine.
         cpus: CPUs for each run (Ray only).
         gpus: GPUs for each run (Ray only).
+        device: the kind of device of every run.
+        runs_per_device: how many runs share a GPU (not Ray).
     """
     if name == "local":
+        from adamomentum_lab.engine.devices import slots
         from adamomentum_lab.engine.local import Local
 
-        return Local(store, jobs or os.cpu_count() or 1, say)
+        places = slots(device, jobs, runs_per_device)
+        engine = Local(store, len(places), say)
+        engine.slots = places
+        return engine
     if name == "ray":
         from adamomentum_lab.engine.ray import Ray
 

@@ -45,7 +45,6 @@ class Job:
     folder: Path
     epochs: int | None = None
     """Stop after this many epochs; None is the whole run."""
-    device: str = "cpu"
     devices: int = 1
     strategy: str = "auto"
     threads: int = 1
@@ -158,6 +157,7 @@ def make_loop(job: Job, **options: Any) -> Loop:
         spec.seed,
         schedule=contender.schedule(workload.schedule_with(spec.optimizer, settings)),
         closure="closure" in contender.needs,
+        compiled=spec.compile,
         **options,
     )
 
@@ -213,7 +213,8 @@ def _fabric(job: Job) -> Any:
     Lightning Fabric takes three seconds to import, so it is used only if a device, a strategy or a
     precision needs it.
     """
-    if (job.device, job.devices, job.strategy, job.spec.precision) == ("cpu", 1, "auto", "32-true"):
+    spec = job.spec
+    if (spec.device, job.devices, job.strategy, spec.precision) == ("", 1, "auto", "32-true"):
         return SingleCpu()
     from lightning_fabric import Fabric
 
@@ -227,7 +228,7 @@ def _fabric(job: Job) -> Any:
         )
     try:
         fabric = Fabric(
-            accelerator=job.device,
+            accelerator=spec.device or "cpu",
             devices=job.devices,
             strategy=strategy,
             precision=job.spec.precision,  # type: ignore[arg-type]

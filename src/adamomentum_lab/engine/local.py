@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -27,12 +27,13 @@ _LOOK = 0.5  # seconds between two checks whether workers are alive
 class _Worker:
     """The driver's side of a worker process (`worker.py`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, slot: Mapping[str, str]) -> None:
         self.job: Job | None = None
+        self.slot = slot
         self._begun = False
         self._run: int | None = None  # the process of the run
         # Before torch is loaded. The order of a set of words must not depend on the process.
-        environ = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ}
+        environ = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **slot}
         environ.pop("PYTHONSAFEPATH", None)  # Python must search the working directory, `cwd` below
         with contextlib.ExitStack() as opened:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
@@ -109,11 +110,15 @@ class _Worker:
 
 
 class Local(Driver):
-    """The engine of one machine, with at most `workers` processes."""
+    """The engine of one machine, with at most `workers` processes.
+
+    Each has one of the `slots`: variables to set before it starts, which give it a device.
+    """
 
     def __init__(self, store: Store, workers: int, say: Callable[[str], None]) -> None:
         super().__init__(store, say)
         self._workers = workers
+        self.slots: Sequence[Mapping[str, str]] = [{}] * workers
         self._running: list[_Worker] = []
 
     def _room(self, waiting: int) -> int:
@@ -129,7 +134,10 @@ class Local(Driver):
                 return worker
             self._running.remove(worker)
             worker.end()
-        self._running.append(_Worker())
+        free = [*self.slots]
+        for worker in self._running:
+            free.remove(worker.slot)
+        self._running.append(_Worker(free[0]))
         return self._running[-1]
 
     def _hear(self) -> Iterator[tuple[Job, Message]]:

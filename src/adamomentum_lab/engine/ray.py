@@ -247,8 +247,7 @@ class Ray(Driver):
         entry_content = file.read_bytes() if file else None
         given = {key: value for key, value in os.environ.items() if key.startswith("ADAMOMENTUM_")}
         folder, threads = job.folder.resolve(), max(1, int(self._cpus))
-        device = "cuda" if self._gpus else "cpu"
-        job = replace(job, folder=folder, threads=threads, device=device)
+        job = replace(job, folder=folder, threads=threads)
         self._running[
             self._task.remote(_Parcel(job, content, entry_content, given), self._flag)
         ] = job

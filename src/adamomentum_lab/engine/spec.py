@@ -14,7 +14,7 @@ from adamomentum_lab.space import Settings
 
 @dataclass(frozen=True)
 class Spec:
-    """One run. Device, threads and paths are not part of it: they belong to the machine."""
+    """One run. The number of devices, threads and paths are not part of it."""
 
     workload: str
     code: str
@@ -32,6 +32,10 @@ class Spec:
     """What the contender is, unless it is the lab's of this name: "lion.py:Lion"."""
     epochs: int = 0
     """The length of the run and of its schedule, unless it is the workload's."""
+    device: str = ""
+    """The kind of device, "cuda" or "mps"; empty is the CPU."""
+    compile: bool = False
+    """Whether torch.compile compiles the network."""
 
     @classmethod
     def of(cls, settings: Settings, **rest: Any) -> Spec:
@@ -47,7 +51,8 @@ class Spec:
     def as_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        for later in ("optimizer_code", "target", "epochs"):  # ids without them must not change
+        # Ids without these must not change.
+        for later in ("optimizer_code", "target", "epochs", "device", "compile"):
             if not plain[later]:
                 del plain[later]
         settings = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}

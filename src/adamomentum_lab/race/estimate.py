@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
 
 
 def estimate(
-    plan: Plan, reference: Reference, store: Store, *, device: str = "cpu", threads: int = 1
+    plan: Plan, reference: Reference, store: Store, *, device: str = "", threads: int = 1
 ) -> Cost:
     """Measure a few updates of each contender, a part of an evaluation, and a checkpoint.
 
@@ -139,9 +139,10 @@ def estimate(
         runs += left
         # In the results folder, so that a network of a score is trained once for all.
         with tempfile.TemporaryDirectory(prefix="estimate-", dir=store.folder) as folder:
-            spec = race.spec(name, settings, race.final_seeds[0])
+            kind = race.device if device in ("", "cpu") else device
+            spec = replace(race.spec(name, settings, race.final_seeds[0]), device=kind)
             entry = race.entries.get(name)
-            job = Job(spec, reference, Path(folder), None, device, threads=threads, entry=entry)
+            job = Job(spec, reference, Path(folder), threads=threads, entry=entry)
             milliseconds[name], saved = _time_updates(job)
             saving = max(saving, saved)
             weight = max([weight, *(f.stat().st_size for f in Path(folder).glob("*.ckpt"))])
@@ -149,7 +150,7 @@ def estimate(
         return Cost()
     workload = reference.load()(race.scale, race.protocol)
     workload.kept = store.folder / "kept"
-    updates, evaluation = _time_evaluation(workload, device)
+    updates, evaluation = _time_evaluation(workload, device or race.device or "cpu")
     epoch = {
         name: updates * each / 1e3 + evaluation + saving for name, each in milliseconds.items()
     }
@@ -173,7 +174,7 @@ def _time_updates(job: Job) -> tuple[float, float]:
     marks = [time.perf_counter()]
 
     def on_update(_: Moment) -> None:
-        if job.device != "cpu":
+        if job.spec.device:
             torch.accelerator.synchronize()
         marks.append(time.perf_counter())
 

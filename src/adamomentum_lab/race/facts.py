@@ -174,6 +174,10 @@ def options(race: Race) -> list[str]:
         given["pairs"] = "all"
     elif race.baseline != replace(race, baseline="").baseline:
         given["baseline"] = race.baseline
+    if race.device:
+        given["device"] = race.device
+    if race.precision != "32-true":
+        given["precision"] = race.precision
     if race.margin is not None:
         given["margin"] = f"{race.margin:g}"
     if race.budgets:
@@ -186,6 +190,7 @@ def options(race: Race) -> list[str]:
     words += [word for text in race.space for word in ("--space", text)]
     switches = {
         "halving": race.halving,
+        "compile": race.compile,
         "space-is-hard": race.hard,
         "own-decay": race.own_decay,
         "one-look": race.looks == "all",

@@ -84,6 +84,10 @@ class Race:
     """Lengths that the baseline is trained for besides, in parts of a usual run."""
     more_budgets: bool = False
     """Whether shorter or longer ones follow where a contender lies outside."""
+    device: str = ""
+    """The kind of device of every run; empty is the CPU."""
+    precision: str = "32-true"
+    compile: bool = False
     entries: Mapping[str, Entry] = field(default_factory=dict, hash=False)
     """Of the contenders that are not the lab's, where they come from."""
 
@@ -111,7 +115,10 @@ class Race:
             seed=seed,
             scale=self.scale,
             protocol=self.protocol,
+            precision=self.precision,
             epochs=epochs,
+            device=self.device,
+            compile=self.compile,
         )
 
     def written(self, optimizer: str) -> str:
@@ -157,6 +164,9 @@ class Race:
             decisive["baseline"] = self.baseline  # whose runs they are
         else:  # ids without them must not change
             del decisive["budgets"], decisive["more_budgets"]
+        usual = {"device": "", "precision": "32-true", "compile": False}
+        for name in (name for name, value in usual.items() if decisive[name] == value):
+            del decisive[name]  # ids without it must not change
         del decisive["entries"]
         for name, entry in self.entries.items():  # wherever its file is
             decisive[f"entry {name}"] = [entry.label, entry.options, entry.code]

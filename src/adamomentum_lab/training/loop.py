@@ -46,6 +46,7 @@ class Loop(ABC):
         seed: of the initial weights, the order of examples and all other random numbers.
         schedule: None takes the workload's schedule.
         closure: whether a step of the optimizer needs a closure that evaluates the loss.
+        compiled: whether torch.compile compiles the network.
         fabric: moves networks and batches to devices; None is one CPU.
         checkpoints: None saves nothing.
         checkpoint_seconds: time between two checkpoints.
@@ -70,6 +71,7 @@ class Loop(ABC):
         checkpoints: Checkpoints | None = None,
         checkpoint_seconds: float = 15.0,
         closure: bool = False,
+        compiled: bool = False,
         on_epoch: Callable[[EpochRecord, float], None] = lambda *_: None,
         on_update: Callable[[Moment], None] = lambda *_: None,
         stopped: Callable[[], bool] = lambda: False,
@@ -94,6 +96,8 @@ class Loop(ABC):
             raise LabError(f"model() of {name} returns {model!r}; it must return an nn.Module.")
         if next(model.parameters(), None) is None:
             raise LabError(f"model() of {name} returns a network without parameters.")
+        if compiled:
+            model.compile()  # its names in checkpoints stay
         self._optimizers: list[tuple[Optimizer, list[float]]] = []  # each with its initial lrs
         self._set_up(model, build)
         self.outcome = Outcome("stopped")
