@@ -142,7 +142,7 @@ class WandB(Tracker):
 
     def end(self, run: Any, status: str) -> None:
         """Close a run."""
-        run.finish(exit_code=int(status == "failed"), quiet=True)
+        run.finish(exit_code=int(status == "failed"))
 
 
 class MLflow(Tracker):
