@@ -290,6 +290,29 @@ def count_examples(batch: Any) -> int:
     return len(first)
 
 
+def split_batch(batch: Any, parts: int) -> list[tuple[float, Any]]:
+    """Return the parts of a batch, each with its share of the examples."""
+    if parts == 1:
+        return [(1.0, batch)]
+    count = count_examples(batch)
+    parts = min(parts, count)
+    ends = [count * i // parts for i in range(parts + 1)]
+    pieces = [slice(start, end) for start, end in itertools.pairwise(ends)]
+    return [((one.stop - one.start) / count, _cut(batch, one, count)) for one in pieces]
+
+
+def _cut(value: Any, piece: slice, count: int) -> Any:
+    """A part of the examples. Tensors of another length, and what is no tensor, stay whole."""
+    if isinstance(value, Tensor):
+        return value[piece] if value.ndim and len(value) == count else value
+    if isinstance(value, Mapping):
+        return {key: _cut(part, piece, count) for key, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        parts = [_cut(part, piece, count) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
 def _tensors(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value

@@ -76,6 +76,12 @@ class Workload(ABC):
     optimizer, and `schedule_with` uses them."""
     clip: ClassVar[float | None] = None
     """Clip the norm of all gradients together to this value."""
+    accumulate: int = 1
+    """Parts that each batch is cut into, whose gradients are summed before the step. This saves
+    memory; the update is the same within rounding where `loss` is a mean over examples."""
+    ema: float | None = None
+    """Evaluate a moving average of the weights: after each update it keeps this part of itself,
+    such as 0.999. Batch norm's statistics are measured anew for it."""
     averaged: ClassVar[int | Mapping[str, int]] = 1
     """Evaluate the mean of the weights after this many last epochs; 1 is the weights themselves.
     One number, or one for each scale."""

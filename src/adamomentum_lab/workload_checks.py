@@ -63,6 +63,7 @@ VALUES: Mapping[str, Check] = {
     "steps": _LENGTH,
     "batch": _COUNT,
     "averaged": _LENGTH,
+    "accumulate": _COUNT,
     "d_updates": _COUNT,
     "schedule": (
         lambda value: not isinstance(value, type) and callable(getattr(value, "lr", None)),

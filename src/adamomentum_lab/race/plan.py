@@ -38,6 +38,7 @@ from adamomentum_lab.space import (
 if TYPE_CHECKING:
     from adamomentum_lab.workload import Workload
 
+KIND = ("scale", "protocol", "device", "precision", "compile")  # what all runs have in common
 STUDY_SEEDS = 1000
 """The seeds of a study lie between this times its number and that of the next."""
 Looks = Literal["part", "all", "until decided"]
@@ -84,8 +85,7 @@ class Race:
     """Lengths that the baseline is trained for besides, in parts of a usual run."""
     more_budgets: bool = False
     """Whether shorter or longer ones follow where a contender lies outside."""
-    device: str = ""
-    """The kind of device of every run; empty is the CPU."""
+    device: str = ""  # the CPU
     precision: str = "32-true"
     compile: bool = False
     entries: Mapping[str, Entry] = field(default_factory=dict, hash=False)
@@ -113,12 +113,8 @@ class Race:
             optimizer=optimizer,
             **contenders.origin(optimizer, self.entries.get(optimizer)),
             seed=seed,
-            scale=self.scale,
-            protocol=self.protocol,
-            precision=self.precision,
             epochs=epochs,
-            device=self.device,
-            compile=self.compile,
+            **{name: getattr(self, name) for name in KIND},
         )
 
     def written(self, optimizer: str) -> str:
@@ -165,8 +161,7 @@ class Race:
         else:  # ids without them must not change
             del decisive["budgets"], decisive["more_budgets"]
         usual = {"device": "", "precision": "32-true", "compile": False}
-        for name in (name for name, value in usual.items() if decisive[name] == value):
-            del decisive[name]  # ids without it must not change
+        decisive = {key: value for key, value in decisive.items() if usual.get(key, self) != value}
         del decisive["entries"]
         for name, entry in self.entries.items():  # wherever its file is
             decisive[f"entry {name}"] = [entry.label, entry.options, entry.code]

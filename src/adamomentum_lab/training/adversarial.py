@@ -48,6 +48,9 @@ class AdversarialLoop(Loop):
         if self.fabric.world_size > 1:
             name = type(self.workload).__name__
             raise LabError(f"{name} trains two networks; the lab supports that on one device only.")
+        if self.workload.accumulate > 1:
+            name = type(self.workload).__name__
+            raise LabError(f"{name} has two networks, which train without `accumulate`.")
         optimizers = []
         networks = {}
         for name, network in model.named_children():
@@ -77,15 +80,15 @@ class AdversarialLoop(Loop):
         generator, discriminator = networks.generator, networks.discriminator
         d_losses = [
             self._minimise(
-                lambda part=part: workload.discriminator_loss(networks, part),  # type: ignore[misc]
                 discriminator,
                 self._discriminator_optimizer,
+                lambda part=part: workload.discriminator_loss(networks, part),  # type: ignore[misc]
             )
             for part in workload.parts(batch)
         ]
         discriminator.requires_grad_(False)  # saves a third of its backward pass
         g_optimizer = self._generator_optimizer
-        loss = self._minimise(lambda: workload.loss(networks, batch), generator, g_optimizer)
+        loss = self._minimise(generator, g_optimizer, lambda: workload.loss(networks, batch))
         discriminator.requires_grad_(True)
         self._update_average()
         return torch.stack([loss, torch.stack(d_losses).mean()])

@@ -12,7 +12,10 @@ from adamomentum_lab.workload import Workload
 
 
 def groups_of(workload: Workload, model: nn.Module) -> list[Group]:
-    """The groups of a network, checked: every parameter that is trained is in one of them."""
+    """The groups of a network, checked: every parameter that is trained is in one of them.
+
+    Frozen parameters, with `requires_grad` False, may be left out.
+    """
     where = f"parameter_groups() of {type(workload).__name__}"
     groups = [dict(group) for group in workload.parameter_groups(model)]
     for group in groups:
@@ -27,7 +30,7 @@ def groups_of(workload: Workload, model: nn.Module) -> list[Group]:
         group["params"] = [*group["params"]]
     names = {param: name for name, param in model.named_parameters()}
     times = Counter(param for group in groups for param in group["params"])
-    if lost := [name for param, name in names.items() if not times[param]]:
+    if lost := [n for param, n in names.items() if param.requires_grad and not times[param]]:
         raise LabError(f"{where} leaves out {lost[0]}; every parameter must be in a group.")
     if twice := [names.get(param, "a parameter") for param, n in times.items() if n > 1]:
         raise LabError(f"{where} has {twice[0]} in two groups.")

@@ -242,13 +242,20 @@ class Loop(ABC):
             self._save()
         return not stop
 
-    def _minimise(self, loss_of: Callable[[], Tensor], network: Any, optimizer: Any) -> Tensor:
-        """Take one optimizer step. NaN gradients are not caught: the next loss shows them."""
+    def _minimise(self, network: Any, optimizer: Any, *losses: Callable[[], Tensor]) -> Tensor:
+        """Take one optimizer step on the sum of some losses, whose graphs follow one another.
+
+        NaN gradients are not caught: the next loss shows them.
+        """
 
         def evaluate() -> Tensor:
             optimizer.zero_grad()
-            loss = loss_of()
+            loss = losses[0]()
             self.fabric.backward(loss)
+            for other in losses[1:]:
+                part = other()
+                self.fabric.backward(part)
+                loss = loss.detach() + part.detach()
             if (norm := self.workload.clip) is not None:
                 self.fabric.clip_gradients(
                     network, optimizer, max_norm=norm, error_if_nonfinite=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from torch.optim.optimizer import StateDict
 from adamomentum_lab.contender import has_modes
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.rules import at_scale
-from adamomentum_lab.source import to_device
+from adamomentum_lab.source import split_batch, to_device
 from adamomentum_lab.training.feed import feed, in_order, set_seed
 from adamomentum_lab.training.loop import Loop
 from adamomentum_lab.workload import Workload
@@ -36,6 +37,7 @@ class _State(TypedDict):
     optimizer: StateDict
     sharded: bool
     past: list[list[Tensor]]
+    average: list[Tensor] | None
 
 
 class Supervised(Loop):
@@ -46,9 +48,12 @@ class Supervised(Loop):
         # Checked before the first forward pass, which leaves FSDP's outermost parameters gathered.
         self.sharded = any(isinstance(param, DTensor) for param in self.model.parameters())
         self._last = at_scale(self.workload.averaged, self.workload.scale)
-        if self.sharded and self._last > 1:
+        if self.sharded and (self._last > 1 or self.workload.ema is not None):
             name = type(self.workload).__name__
             raise LabError(f"{name} averages weights, which fsdp does not support yet.")
+        self._average: list[Tensor] | None = None
+        if self.workload.ema is not None:
+            self._average = [param.detach().clone() for param in self.model.parameters()]
         self.optimizer = build(model)
         self._optimizer = self._wrap_optimizer(self.optimizer)
         self._checked = False  # whether the loss is one
@@ -69,7 +74,33 @@ class Supervised(Loop):
         self.model.train()
 
     def _step(self, batch: Any) -> Tensor:
-        return self._minimise(lambda: self._loss_of(batch), self.model, self._optimizer)
+        model = self.model
+        parts = split_batch(batch, self.workload.accumulate)
+        if len(parts) == 1:
+            loss = self._minimise(model, self._optimizer, lambda: self._loss_of(batch))
+        else:
+            loss = self._accumulate(parts)
+        if self._average is not None:
+            weights = [param.data for param in model.parameters()]
+            torch._foreach_lerp_(self._average, weights, 1 - (self.workload.ema or 0.0))
+        return loss
+
+    def _accumulate(self, parts: list[tuple[float, Any]]) -> Tensor:
+        """Take a step on a batch in parts, each with its share of the examples."""
+        workload, model = self.workload, self.model
+        measured: dict[str, list[Tensor]] = {}
+
+        def loss_of(share: float, part: Any) -> Tensor:
+            workload.measured = {}
+            loss = self._loss_of(part) * share
+            for name, value in workload.measured.items():
+                measured.setdefault(name, []).append(value.detach().reshape(-1))
+            return loss
+
+        losses = [functools.partial(loss_of, *part) for part in parts]
+        loss = self._minimise(model, self._optimizer, *losses)
+        workload.measured = {name: torch.cat(values) for name, values in measured.items()}
+        return loss
 
     def _loss_of(self, batch: Any) -> Tensor:
         loss = self.workload.loss(self.model, batch)
@@ -80,19 +111,25 @@ class Supervised(Loop):
 
     @contextlib.contextmanager
     def _evaluation(self) -> Iterator[Any]:
-        """Yield the model in eval mode, with the mean of its last weights if `averaged` > 1."""
+        """Yield the model in eval mode, with the mean of its last weights if `averaged` > 1, or
+        their moving average if the workload has an `ema`."""
         if has_modes(self.optimizer):
             self._refresh_statistics()
         self.model.eval()
-        if self._last == 1:
+        if self._last == 1 and self._average is None:
             yield self.model
             return
         params = [param.data for param in self.model.parameters()]
         now = [param.clone() for param in params]
-        self._past = [*self._past, now][-self._last :]
-        torch._foreach_zero_(params)
-        for past in self._past:
-            torch._foreach_add_(params, past, alpha=1 / len(self._past))
+        if self._average is not None:
+            torch._foreach_copy_(params, self._average)
+            self._refresh_statistics()
+            self.model.eval()
+        else:
+            self._past = [*self._past, now][-self._last :]
+            torch._foreach_zero_(params)
+            for past in self._past:
+                torch._foreach_add_(params, past, alpha=1 / len(self._past))
         try:
             yield self.model
         finally:
@@ -133,10 +170,13 @@ class Supervised(Loop):
             "optimizer": optimizer,
             "sharded": self.sharded,
             "past": self._past,
+            "average": self._average,
         }
 
     def _load_states(self, state: _State) -> None:
         self._past = self.fabric.to_device(state.get("past", []))
+        if self._average is not None and state.get("average") is not None:
+            self._average = self.fabric.to_device(state["average"])
         if not self.sharded:
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
