@@ -92,7 +92,8 @@ def test_an_ema_is_evaluated_and_not_trained():
     assert torch.allclose(found, average, atol=1e-6)
     model = Plain().model()
     nn.utils.vector_to_parameters(average, model.parameters())
-    expected = Plain().evaluate(model.eval(), Plain().data().test)
+    with torch.no_grad():
+        expected = Plain().evaluate(model.eval(), Plain().data().test)
     assert loop.outcome.epochs[-1]["test"]["loss"] == pytest.approx(expected["loss"], rel=1e-4)
 
 
