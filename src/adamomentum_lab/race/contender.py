@@ -32,7 +32,7 @@ WIDEST = 0.5001
 
 
 @dataclass
-class Contender:
+class Entrant:
     """What the referee knows of a contender."""
 
     space: SearchSpace

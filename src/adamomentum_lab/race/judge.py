@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from adamomentum_lab.engine.events import Stage
 from adamomentum_lab.race.bracket import Axis, Choice, Point, Score, SearchSpace, is_finite
 from adamomentum_lab.race.record import Place, Record, RunRecord
-from adamomentum_lab.race.referee import LOST, Conduct, Contender, Pair
+from adamomentum_lab.race.referee import LOST, Conduct, Entrant, Pair
 from adamomentum_lab.race.sensitivity import Sensitivity
 from adamomentum_lab.race.spaces import listed_space, point_of
 from adamomentum_lab.race.verdict import Verdict
@@ -109,7 +109,7 @@ def task_score(stage: Stage, run: Trained, by: Measure) -> Score | None:
     return (-value if by.larger_is_better else value, 0.0)
 
 
-def tell_trials(own: Contender, tried: Iterable[tuple[Point, Trained]], by: Measure) -> None:
+def tell_trials(own: Entrant, tried: Iterable[tuple[Point, Trained]], by: Measure) -> None:
     """Tell a contender the results of its tuning.
 
     With successive halving, those that trained longest count.
@@ -123,12 +123,12 @@ def tell_trials(own: Contender, tried: Iterable[tuple[Point, Trained]], by: Meas
             own.trials[point] = score or LOST
 
 
-def contenders_of(record: Record) -> dict[str, Contender]:
+def contenders_of(record: Record) -> dict[str, Entrant]:
     """What the referee knew of each contender at the end of the race."""
     return {name: _contender(name, record) for name in record.spec.optimizers}
 
 
-def _contender(name: str, record: Record) -> Contender:
+def _contender(name: str, record: Record) -> Entrant:
     runs = [run for run in record.runs if run.spec.optimizer == name]
     tried = [run for run in runs if run.stage == "tuning"]
     if name in record.search.axes:
@@ -146,7 +146,7 @@ def _contender(name: str, record: Record) -> Contender:
     def place(run: RunRecord) -> Point:
         return point_of(space, run.settings) if run.point is None else _point(run.point)
 
-    own = Contender(space, None)
+    own = Entrant(space, None)
     # A small record has one epoch of a trial; what counts is how long it trained.
     tell_trials(own, [(place(run), _Trial(run)) for run in tried], record.workload)
     for run in runs:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from adamomentum_lab.race.bracket import Point, Score, Search, SearchSpace
-from adamomentum_lab.race.contender import Contender as Contender
+from adamomentum_lab.race.contender import Entrant as Entrant
 from adamomentum_lab.stats.potential import mean
 from adamomentum_lab.stats.verdicts import Interval, Kind, Standing, interval, kind_of
 
@@ -80,7 +80,7 @@ class Referee:
         self.resolution = 0.0
         """Of the metric. Set it before the first final result is told."""
         self.contenders = {
-            name: Contender(space, searches.get(name) if conduct.trials else None)
+            name: Entrant(space, searches.get(name) if conduct.trials else None)
             for name, space in spaces.items()
         }
         self._waiting = 0
@@ -157,7 +157,7 @@ class Referee:
                 self._next_look()
         return []
 
-    def _ask(self, own: Contender, point: Point) -> None:
+    def _ask(self, own: Entrant, point: Point) -> None:
         if point not in own.asked:
             own.asked.append(point)
             own.finals[point] = {}
@@ -206,7 +206,7 @@ class Referee:
             return [name for name, own in standings.items() if own.reach > 0]
         return []
 
-    def _add_points(self, own: Contender) -> bool:
+    def _add_points(self, own: Entrant) -> bool:
         """Ask for the neighbours of the tuned point, or for the point that helps most."""
         if len(own.asked) == 1 and (neighbours := own.neighbours()):
             for point in neighbours:
@@ -235,7 +235,7 @@ class Referee:
             own.seeds = self._look
 
 
-def standing_of(own: Contender, conduct: Conduct, seeds: int, floor: float) -> Standing:
+def standing_of(own: Entrant, conduct: Conduct, seeds: int, floor: float) -> Standing:
     """Where a contender stands; if nothing was tuned, the question is about its settings alone."""
     if conduct.trials:
         return own.standing(seeds, floor)
@@ -243,7 +243,7 @@ def standing_of(own: Contender, conduct: Conduct, seeds: int, floor: float) -> S
     return Standing(scores, scores, 0.0)
 
 
-def _beside_best(own: Contender) -> list[Point]:
+def _beside_best(own: Entrant) -> list[Point]:
     """The tuned point, its other choices, and on each axis the best point with its neighbours."""
     kept = [own.tuned, *(point for point in own.alternatives() if point in own.finals)]
     for _, points, found in own.curves(own.seeds):

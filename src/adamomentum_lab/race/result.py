@@ -25,7 +25,7 @@ from adamomentum_lab.race.judge import (
 )
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.race.record import Record, RunRecord, WorkloadFacts
-from adamomentum_lab.race.referee import Contender, Pair
+from adamomentum_lab.race.referee import Entrant, Pair
 from adamomentum_lab.race.sensitivity import sensitivity
 from adamomentum_lab.race.speedups import Budget, budgets_of, speedups_of
 from adamomentum_lab.race.steps import StepTime, steps_of
@@ -129,7 +129,7 @@ class Result:
         }
 
     @functools.cached_property
-    def contenders(self) -> dict[str, Contender]:
+    def contenders(self) -> dict[str, Entrant]:
         """What the referee knew of each contender at the end."""
         return contenders_of(self.record)
 

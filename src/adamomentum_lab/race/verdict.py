@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from adamomentum_lab.race.bracket import Point, line_of, move
-from adamomentum_lab.race.referee import Conduct, Contender, Pair, standing_of
+from adamomentum_lab.race.referee import Conduct, Entrant, Pair, standing_of
 from adamomentum_lab.stats.collapses import far_off, has_two_valleys
 from adamomentum_lab.stats.comparisons import FLIPS, sign_flips
 from adamomentum_lab.stats.distributions import two_sided_p
@@ -83,7 +83,7 @@ class Verdict:
 
 def judge(
     pair: Pair,
-    contenders: Mapping[str, Contender],
+    contenders: Mapping[str, Entrant],
     conduct: Conduct,
     resolution: float = 0.0,
     larger_is_better: bool = False,
@@ -148,7 +148,7 @@ def _flips(a: Sequence[float], b: Sequence[float]) -> float | None:
     return sign_flips(differences)
 
 
-def _collapsed(own: Contender, seeds: int, floor: float) -> list[int]:
+def _collapsed(own: Entrant, seeds: int, floor: float) -> list[int]:
     """The seeds that are far off at its tuned settings or at the best that were run."""
     best = min(own.run_points(seeds), key=lambda point: mean(own.scores(point, seeds)))
     found: set[int] = set()
@@ -158,7 +158,7 @@ def _collapsed(own: Contender, seeds: int, floor: float) -> list[int]:
     return sorted(found)
 
 
-def _broken(own: Contender, seeds: int, floor: float) -> list[str]:
+def _broken(own: Entrant, seeds: int, floor: float) -> list[str]:
     """The settings along which it has points far above the convex hull, or two valleys."""
     found = [own.space.axes[k].name for k, _, curve in own.curves(seeds, floor) if curve.dropped]
     scores = own.scores(own.tuned, seeds)
@@ -188,7 +188,7 @@ def _finite(value: float) -> float | None:
 
 def _reasons(
     pair: Pair,
-    contenders: Mapping[str, Contender],
+    contenders: Mapping[str, Entrant],
     standings: list[Standing],
     found: Interval,
     conduct: Conduct,
@@ -220,7 +220,7 @@ def _reasons(
     return (Reason("seeds", seeds=seeds_needed(ahead.tuned, behind.best, conduct, resolution)),)
 
 
-def _unresolved(name: str, own: Contender, resolution: float) -> tuple[Reason, ...]:
+def _unresolved(name: str, own: Entrant, resolution: float) -> tuple[Reason, ...]:
     """Where a better setting of a contender may lie, the widest reach first."""
     curves = own.curves(own.seeds, resolution / math.sqrt(6))
     reasons = []
@@ -238,7 +238,7 @@ def _unresolved(name: str, own: Contender, resolution: float) -> tuple[Reason, .
     return tuple(reasons)
 
 
-def _value(own: Contender, point: Point, k: int) -> float:
+def _value(own: Entrant, point: Point, k: int) -> float:
     return own.space.axes[k].value(point[k])
 
 

@@ -33,12 +33,12 @@ class Records:
     def of(cls, folder: Path = RECORDS) -> Records:
         """Read the records of a folder."""
 
-        def named(kind: str) -> dict[str, Record]:
+        def read(kind: str) -> dict[str, Record]:
             files = sorted(folder.glob(f"{kind}/*.json"))
             return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
         races = load(folder) if list(folder.glob("races/*/race.json")) else []
-        return cls(races, named("theory"), named("landscape"), named("speed"))
+        return cls(races, read("theory"), read("landscape"), read("speed"))
 
 
 def theory(record: Record, statement: str) -> Judged:

@@ -14,7 +14,7 @@ import typer
 from adamomentum_lab.commands import JsonOption, RunsOption, app, load_workload, parse_or_exit
 
 if TYPE_CHECKING:
-    from adamomentum_paper.landscape.solutions import Found
+    from adamomentum_paper.landscape.solutions import FoundRun
 
 
 @app.command(epilog="Example: adamomentum landscape 1c9f 77ab --out landscape")
@@ -56,7 +56,7 @@ def landscape(
     from adamomentum_lab.files import dumps, make_folder
     from adamomentum_lab.report.progress import Display
     from adamomentum_paper.landscape import draw, solutions
-    from adamomentum_paper.landscape.compare import Sampling
+    from adamomentum_paper.landscape.compare import Effort
     from adamomentum_paper.landscape.compare import landscape as measure
 
     if not run:
@@ -71,7 +71,7 @@ def landscape(
     reference = parse_or_exit(lambda: solutions.reference_of(found[0].run, workload))
     spec = found[0].run.spec
     make_folder(out)
-    sampling = Sampling(examples, grid, radius, directions, probes, steps, seed)
+    sampling = Effort(examples, grid, radius, directions, probes, steps, seed)
     torch.set_num_threads(threads)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.perf_counter()
@@ -104,7 +104,7 @@ def landscape(
     typer.echo(f"The page: {file}")
 
 
-def _show_runs(found: list[Found], as_json: bool) -> None:
+def _show_runs(found: list[FoundRun], as_json: bool) -> None:
     """Print a table of the runs."""
     from rich.console import Console
     from rich.markup import escape

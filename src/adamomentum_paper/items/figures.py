@@ -60,13 +60,13 @@ def _landscape(
     from adamomentum_lab.catalog import find_workload
     from adamomentum_lab.engine.environment import environment
     from adamomentum_paper.landscape import draw, solutions
-    from adamomentum_paper.landscape.compare import Sampling, landscape
+    from adamomentum_paper.landscape.compare import Effort, landscape
 
     found = solutions.find_runs([run.spec.id for run in ended], runs)
     solutions.check_comparable(found)
     reference = find_workload(next(iter(item.rows)))
-    smoke = Sampling(examples=32, grid=5, directions=2, probes=2, steps=3)
-    sampling = smoke if scale == "smoke" else Sampling()
+    smoke = Effort(examples=32, grid=5, directions=2, probes=2, steps=3)
+    sampling = smoke if scale == "smoke" else Effort()
     result = landscape(found, reference.load()(scale, protocol), reference.code, sampling)
     result = {**result, "machine": environment("cpu")}
     draw.write_all(result, out)

@@ -18,7 +18,7 @@ from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.training.feed import seed_for
 from adamomentum_lab.workload import Workload
 from adamomentum_paper.landscape.curvature import Hessian, top_eigenvalue, trace
-from adamomentum_paper.landscape.solutions import Found, Problem, solution
+from adamomentum_paper.landscape.solutions import FoundRun, Problem, solution
 from adamomentum_paper.landscape.surface import Surroundings, direction, spread
 from adamomentum_paper.landscape.words import CLAIM, MEASURES, notes, sentences
 
@@ -28,7 +28,7 @@ _PRODUCT = 8  # cost of a product with the Hessian, in evaluations of the loss
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Effort:
     """How much to measure. The same sampling of the same runs gives the same numbers."""
 
     examples: int = 300
@@ -64,9 +64,9 @@ class Sampling:
 
 
 def measure(
-    found: Found,
+    found: FoundRun,
     problem: Problem,
-    sampling: Sampling,
+    sampling: Effort,
     on_work: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure one run. `on_work` is called with the number of evaluations of the loss."""
@@ -215,10 +215,10 @@ def verdict(gap: Estimate, below: str = "flatter", above: str = "sharper") -> st
 
 
 def landscape(
-    found: Sequence[Found],
+    found: Sequence[FoundRun],
     workload: Workload,
     code: str,
-    sampling: Sampling,
+    sampling: Effort,
     on_run: Callable[[dict[str, Any]], None] = lambda _: None,
     on_work: Callable[[float], None] = lambda _: None,
 ) -> dict[str, Any]:

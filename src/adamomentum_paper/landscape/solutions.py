@@ -28,7 +28,7 @@ _HOW = "`adamomentum landscape --runs FOLDER` lists the runs"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRun:
     """A run and its folder of checkpoints."""
 
     run: Run
@@ -41,26 +41,26 @@ class Found:
         return checkpoints.last.exists() or checkpoints.previous.exists()
 
 
-def list_runs(folder: Path) -> list[Found]:
+def list_runs(folder: Path) -> list[FoundRun]:
     """List the runs in a folder of results, sorted by workload, optimizer and seed."""
     if not (folder / "runs.sqlite").is_file():
         raise LabError(f"there are no results in {folder}; set --runs to the folder that has them.")
     runs = Store(folder).all()
     runs.sort(key=lambda run: (run.spec.workload, run.spec.optimizer, run.spec.seed, run.spec.id))
-    return [Found(run, folder / run.spec.id) for run in runs]
+    return [FoundRun(run, folder / run.spec.id) for run in runs]
 
 
-def find_runs(names: Sequence[str], folder: Path) -> list[Found]:
+def find_runs(names: Sequence[str], folder: Path) -> list[FoundRun]:
     """Find runs by their ids, prefixes of ids, or folders. Each run is returned once."""
     here = list_runs(folder) if (folder / "runs.sqlite").is_file() else None
-    found: dict[str, Found] = {}
+    found: dict[str, FoundRun] = {}
     for name in names:
         one = _find_run(name, folder, here)
         found.setdefault(one.run.spec.id, one)
     return list(found.values())
 
 
-def _find_run(name: str, folder: Path, here: list[Found] | None) -> Found:
+def _find_run(name: str, folder: Path, here: list[FoundRun] | None) -> FoundRun:
     path = Path(name)
     if path.is_dir() and (path.resolve().parent / "runs.sqlite").is_file():
         key, among = path.resolve().name, list_runs(path.resolve().parent)
@@ -77,7 +77,7 @@ def _find_run(name: str, folder: Path, here: list[Found] | None) -> Found:
     raise LabError(f"there is no run {name!r} in {folder}{hint}. {_HOW}.")
 
 
-def check_comparable(found: Sequence[Found]) -> None:
+def check_comparable(found: Sequence[FoundRun]) -> None:
     """Raise a LabError if the runs minimised different losses, or have no solution."""
     specs = [one.run.spec for one in found]
     for what in ("workload", "scale", "protocol"):
@@ -133,7 +133,7 @@ class Solution:
         return [param for param in self.model.parameters() if param.requires_grad]
 
 
-def solution(found: Found, problem: Problem) -> Solution:
+def solution(found: FoundRun, problem: Problem) -> Solution:
     """Load the last checkpoint. If the workload averages weights, load their mean."""
     state = _checkpoint(found)
     workload = problem.workload
@@ -158,7 +158,7 @@ def solution(found: Found, problem: Problem) -> Solution:
     return Solution(model.eval(), state["epoch"] + part, max(len(past), 1))
 
 
-def _checkpoint(found: Found) -> Any:
+def _checkpoint(found: FoundRun) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from adamomentum_lab import contenders
 
 
-class Pair:
+class TwoOptimizers:
     """Feeds Adam and AdaMomentum with the same gradients. Only Adam moves the parameter."""
 
     def __init__(self, param: nn.Parameter, lr: float, betas: tuple[float, float]) -> None:

@@ -13,7 +13,7 @@ from adamomentum_lab import contenders
 from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, TheoryClaim, Tick
 from adamomentum_paper.theory._drawing import COLOURS, NAMES
 from adamomentum_paper.theory._findings import list_findings, word_for
-from adamomentum_paper.theory._pair import Pair
+from adamomentum_paper.theory._pair import TwoOptimizers
 
 # The paper draws the curve without numbers. These are our choice.
 FLAT, STEEP = 0.01, 1.0  # slopes of the plateau and of the descent
@@ -74,7 +74,7 @@ _WIDTHS = torch.tensor([SHARPNESS[corner] for _, corner in CASES], dtype=torch.f
 def _same_path(b2: float, steps: int) -> Iterator[Numbers]:
     """Yield the ratio of AdaMomentum's effective step to Adam's, on Adam's path through A to C."""
     scaled = nn.Parameter(torch.zeros_like(_LRS))
-    pair = Pair(scaled, 1.0, (0.9, b2))
+    pair = TwoOptimizers(scaled, 1.0, (0.9, b2))
     a, b, c, end = bounds_of(_WIDTHS)
     xs, ratios, adams = [], [], []
     for step in range(1, steps + 1):

@@ -14,7 +14,7 @@ from adamomentum_paper.theory import Figure, Finding, Numbers, Size, Table, Theo
 from adamomentum_paper.theory._drawing import COLOURS
 from adamomentum_paper.theory._findings import list_findings, word_for
 from adamomentum_paper.theory._network import Network
-from adamomentum_paper.theory._pair import Pair
+from adamomentum_paper.theory._pair import TwoOptimizers
 
 BETA1S = (0.5, 0.9, 0.99)
 SIGNALS = [0.0, *(round(10 ** (k / 4 - 2), 6) for k in range(17))]  # mean over deviation, to 100
@@ -69,7 +69,7 @@ def _streams(replicas: int, steps: int, random: torch.Generator, tick: Tick) -> 
     """Yield the ratio of mean squares for independent gradients s + noise, over replicas."""
     signals = torch.tensor(SIGNALS, dtype=torch.float64)[:, None].expand(-1, replicas)
     for i, beta1 in enumerate(BETA1S):
-        pair = Pair(nn.Parameter(torch.zeros_like(signals)), 0.0, (beta1, 0.999))
+        pair = TwoOptimizers(nn.Parameter(torch.zeros_like(signals)), 0.0, (beta1, 0.999))
         for step in range(steps):
             pair.step(signals + torch.randn(signals.shape, generator=random, dtype=torch.float64))
             tick((i + step / steps) / len(BETA1S))
@@ -86,7 +86,7 @@ def _quadratics(replicas: int, steps: int, random: torch.Generator) -> Numbers:
     """
     curvature = torch.tensor(CURVATURES, dtype=torch.float64)[:, None].expand(-1, replicas)
     x = nn.Parameter(torch.zeros_like(curvature))
-    pair = Pair(x, 1.0, (0.9, 0.999))
+    pair = TwoOptimizers(x, 1.0, (0.9, 0.999))
     signal = torch.zeros_like(curvature)
     for step in range(steps):
         true = curvature * x.detach()
@@ -109,7 +109,7 @@ def _network(batch: int, updates: int, seeds: int) -> Numbers:
     for seed in range(seeds):
         net = Network(seed)
         random = torch.Generator().manual_seed(1000 + seed)
-        pair = Pair(net.weights, LR, (0.9, 0.999))
+        pair = TwoOptimizers(net.weights, LR, (0.9, 0.999))
         for step in range(1, updates + 1):
             pair.step(net.gradient(net.batch(batch, random))[1])
             if step in at:

@@ -20,7 +20,7 @@ from adamomentum_lab.race.judge import (
     tell_trials,
 )
 from adamomentum_lab.race.record import RunTimes
-from adamomentum_lab.race.referee import LOST, Contender
+from adamomentum_lab.race.referee import LOST, Entrant
 from adamomentum_lab.race.verdict import Verdict
 from adamomentum_lab.selection import reported_epoch, trial_score
 from adamomentum_lab.stats.estimates import Estimate
@@ -140,7 +140,7 @@ def test_what_the_referee_is_told_of_a_run():
 
 def test_trials_of_halving_count_if_they_trained_longest():
     """Those that diverged are told too, and the faults are noted."""
-    own = Contender(SearchSpace({}, (Axis("lr", 1.0),)), None)
+    own = Entrant(SearchSpace({}, (Axis("lr", 1.0),)), None)
     stopped = run_of("adam", 0, (99, 1), status="stopped")
     runs = [
         stopped, run_of("adam", 0, (90, 1), (91, 1)), run_of("adam", 0, (95, 1), (92, 1)),

@@ -10,7 +10,7 @@ from torch.nn import functional
 from adamomentum_lab import contenders
 from adamomentum_paper.theory import assumption, curvature, epsilon, escape, noise_ratio, sphere
 from adamomentum_paper.theory._network import Network
-from adamomentum_paper.theory._pair import Pair
+from adamomentum_paper.theory._pair import TwoOptimizers
 
 
 def test_which_method_stays_longer():
@@ -67,7 +67,7 @@ def test_noise_ratio_between_its_ends(beta1):
 
 def test_pair_divides_the_same_momentum():
     x = nn.Parameter(torch.zeros(3, dtype=torch.float64))
-    pair = Pair(x, 0.1, (0.9, 0.99))
+    pair = TwoOptimizers(x, 0.1, (0.9, 0.99))
     random = torch.Generator().manual_seed(0)
     for _ in range(20):
         pair.step(torch.randn(3, generator=random, dtype=torch.float64))
