@@ -204,3 +204,12 @@ def locked(file: Path, busy: str | None = None) -> Iterator[None]:
         if os.getpid() == process:  # in a fork it is closed already
             _held.discard(lock)
             os.close(lock)
+
+
+def is_locked(file: Path) -> bool:
+    """Return whether a process holds the lock. One that has died holds none."""
+    try:
+        with locked(file, "busy") if file.exists() else contextlib.nullcontext():
+            return False
+    except BusyError:
+        return True

@@ -101,6 +101,8 @@ class Workload(ABC):
     """protocol -> rules, for protocols whose rules differ on this workload."""
     trains_on_validation: ClassVar[bool] = True
     """Whether to train on the validation examples too, if the rules choose nothing by them."""
+    follows_test: ClassVar[bool] = True
+    """Whether to evaluate test after every epoch if the rules report the last one."""
     reads: ClassVar[Sequence[str | Path]] = ()
     """Files and folders that the numbers depend on, relative to the workload's own file. The lab
     notices what `data` and `model` open; name what is opened later, or not by Python."""

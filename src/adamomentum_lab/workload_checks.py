@@ -58,6 +58,7 @@ VALUES: Mapping[str, Check] = {
     "metric": (lambda value: isinstance(value, str), "the name of a score, as 'accuracy'"),
     "larger_is_better": _FLAG,
     "trains_on_validation": _FLAG,
+    "follows_test": _FLAG,
     "target": (lambda value: value is None or _is_number(value), "a number or None"),
     "epochs": _LENGTH,
     "steps": _LENGTH,

@@ -12,7 +12,7 @@ import pytest
 
 from adamomentum_lab import files
 from adamomentum_lab.errors import LabError
-from adamomentum_lab.files import BusyError, locked, write, writing
+from adamomentum_lab.files import BusyError, is_locked, locked, write, writing
 
 
 @pytest.fixture
@@ -129,3 +129,12 @@ def test_who_holds_a_lock(tmp_path):
             (tmp_path / "lock.by").write_text(text)
             with pytest.raises(BusyError, match=said):
                 locked(lock, "busy").__enter__()
+
+
+def test_a_lock_of_a_dead_process_is_none(tmp_path):
+    file = tmp_path / "lock"
+    assert not is_locked(file)
+    assert not file.exists()
+    with locked(file):
+        assert is_locked(file)
+    assert not is_locked(file)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from adamomentum_lab.training.checkpoints import Checkpoints
 from tests.adamomentum_lab.command_line import (
     ROOT,
     run_here,
@@ -58,6 +59,27 @@ def test_two_processes_train_what_one_trains(tmp_path, strategy):
     for ours, theirs in zip(result["epochs"], one["epochs"], strict=True):
         for split in ("train", "validation"):
             assert ours[split]["loss"] == pytest.approx(theirs[split]["loss"], rel=1e-5)
+
+
+def test_two_processes_stop_in_the_middle_of_an_epoch_and_continue(tmp_path):
+    """A signal to one stops both. Dropout is on, and each has its own numbers."""
+    file = write_problem(tmp_path, "slow")
+    args = ["train", file, "--optimizer", "adam", "--scale", "full", "--strategy", "ddp"]
+    args += ["--devices", "2", "--json", "--runs"]
+    process = start_process(*args, tmp_path / "runs")
+    while not (line := process.stderr.readline()).startswith("[1/20] epoch 1"):
+        assert line, "it ended"
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 130
+    [file] = (tmp_path / "runs").glob("*/last.ckpt")
+    state = Checkpoints(file.parent).load()
+    assert state["epoch"] < 20
+    assert len(state["processes"]) == 2
+    done = run_process(*args, tmp_path / "runs", env=FAST)
+    assert done.returncode == 0, done.stderr
+    fresh = run_process(*args, tmp_path / "other", env=FAST)
+    assert without_machine(json.loads(done.stdout)) == without_machine(json.loads(fresh.stdout))
 
 
 # No file may grow beyond a size, as on a disk that is full.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,6 +55,12 @@ def train(
         bool, typer.Option("--compile", help="Compile the network by torch.compile.")
     ] = False,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    checkpoint_every: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Seconds between two checkpoints. [15, or more if they cost over 2 %]"
+        ),
+    ] = None,
     runs: commands.RunsOption = Path("runs"),
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ignore what is stored of the run.")
@@ -120,6 +127,7 @@ def train(
         precision=precision,
         device="" if kind == "cpu" else kind,
         compile=compiled,
+        devices=f"{devices} {'ddp' if strategy == 'auto' else strategy}" if devices > 1 else "",
     )
     with commands.quiet_output():
         problem = cls(size, protocol)
@@ -131,6 +139,7 @@ def train(
     part = total if total < length else None
     folder, entry = store.folder_of(spec), contender.entry
     job = Job(spec, reference, folder, part, devices, strategy, threads, entry=entry)
+    job = replace(job, checkpoint_seconds=checkpoint_every)
     # Only one process of a distributed run writes files and prints.
     if os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) != "0":
         execute(job, stopped=_Stop())
@@ -173,15 +182,18 @@ def train(
 
 
 class _Stop:
-    """Tells whether SIGINT or SIGTERM came. A second signal ends the process at once."""
+    """Tells whether SIGINT or SIGTERM came. A second Ctrl-C ends the process at once.
+
+    SIGTERM may come twice: from torchrun, and from the cluster to all processes.
+    """
 
     def __init__(self) -> None:
         self._came = False
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, self._hear)
 
-    def _hear(self, *_: object) -> None:
-        if self._came:
+    def _hear(self, number: int, *_: object) -> None:
+        if self._came and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._came = True
 

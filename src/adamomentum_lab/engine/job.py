@@ -48,7 +48,8 @@ class Job:
     devices: int = 1
     strategy: str = "auto"
     threads: int = 1
-    checkpoint_seconds: float = 15.0
+    checkpoint_seconds: float | None = None
+    """Time between two checkpoints; None is such that they cost little."""
     stage: Stage = "final"
     entry: Entry | None = None
     """Where the contender comes from, unless it is the lab's."""

@@ -19,6 +19,7 @@ from adamomentum_lab.engine.job import Job
 from adamomentum_lab.engine.messages import Begun, Died, Message, Progress, Ready, Setting
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.training.feed import CORES, cores
 
 PATIENCE = 20.0  # seconds that workers have to save a checkpoint and stop
 _LOOK = 0.5  # seconds between two checks whether workers are alive
@@ -27,13 +28,14 @@ _LOOK = 0.5  # seconds between two checks whether workers are alive
 class _Worker:
     """The driver's side of a worker process (`worker.py`)."""
 
-    def __init__(self, slot: Mapping[str, str]) -> None:
+    def __init__(self, slot: Mapping[str, str], workers: int) -> None:
         self.job: Job | None = None
         self.slot = slot
         self._begun = False
         self._run: int | None = None  # the process of the run
         # Before torch is loaded. The order of a set of words must not depend on the process.
         environ = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **os.environ, **slot}
+        environ.setdefault(CORES, str(max(1, cores() // workers)))
         environ.pop("PYTHONSAFEPATH", None)  # Python must search the working directory, `cwd` below
         with contextlib.ExitStack() as opened:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
@@ -137,7 +139,7 @@ class Local(Driver):
         free = [*self.slots]
         for worker in self._running:
             free.remove(worker.slot)
-        self._running.append(_Worker(free[0]))
+        self._running.append(_Worker(free[0], len(self.slots)))
         return self._running[-1]
 
     def _hear(self) -> Iterator[tuple[Job, Message]]:

@@ -31,6 +31,7 @@ from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import translate_errors, write
 from adamomentum_lab.identity import digest
+from adamomentum_lab.training.feed import CORES
 
 # Set before Ray is imported. The first turns usage reports off. The last leaves
 # CUDA_VISIBLE_DEVICES as it is if a run needs no GPU, which silences a warning of Ray's.
@@ -247,6 +248,7 @@ class Ray(Driver):
         entry_content = file.read_bytes() if file else None
         given = {key: value for key, value in os.environ.items() if key.startswith("ADAMOMENTUM_")}
         folder, threads = job.folder.resolve(), max(1, int(self._cpus))
+        given.setdefault(CORES, str(threads))
         job = replace(job, folder=folder, threads=threads)
         self._running[
             self._task.remote(_Parcel(job, content, entry_content, given), self._flag)

@@ -14,7 +14,8 @@ from adamomentum_lab.space import Settings
 
 @dataclass(frozen=True)
 class Spec:
-    """One run. The number of devices, threads and paths are not part of it."""
+    """One run. Threads and paths are not part of it: they belong to the machine. The number of
+    devices is, if it is above 1, since it changes the numbers."""
 
     workload: str
     code: str
@@ -36,6 +37,9 @@ class Spec:
     """The kind of device, "cuda" or "mps"; empty is the CPU."""
     compile: bool = False
     """Whether torch.compile compiles the network."""
+    devices: str = ""
+    """If several share the run: how many, and how, as "2 ddp". Batch norm sees a part of a batch,
+    and each device draws its own random numbers."""
 
     @classmethod
     def of(cls, settings: Settings, **rest: Any) -> Spec:
@@ -52,7 +56,7 @@ class Spec:
         """Return a dictionary for JSON."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         # Ids without these must not change.
-        for later in ("optimizer_code", "target", "epochs", "device", "compile"):
+        for later in ("optimizer_code", "target", "epochs", "device", "compile", "devices"):
             if not plain[later]:
                 del plain[later]
         settings = {k: list(v) if isinstance(v, tuple) else v for k, v in self.settings}

@@ -145,8 +145,9 @@ class AdversarialLoop(Loop):
             weights = state["networks"].items()
             its = {k.removeprefix(prefix): value for k, value in weights if k.startswith(prefix)}
             network.load_state_dict(its)
-        for (optimizer, _), its in zip(self._optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(its)
+        if "optimizers" in state:
+            for (optimizer, _), its in zip(self._optimizers, state["optimizers"], strict=True):
+                optimizer.load_state_dict(its)
         if self.average is not None:
             assert state["average"] is not None
             self.average.load_state_dict(state["average"])

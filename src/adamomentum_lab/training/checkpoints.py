@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +33,40 @@ class Checkpoints:
         self.run = run
         self.last = folder / "last.ckpt"
         self.previous = folder / "previous.ckpt"
+        self.seconds = 0.0
+        """What the disk took for the last one."""
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
 
-    def save(self, state: Mapping[str, object]) -> None:
-        """Write a checkpoint. The last one becomes the previous one."""
+    def save(
+        self, state: Mapping[str, object], *, wait: bool = True, finished: bool = False
+    ) -> None:
+        """Write a checkpoint. The last one becomes the previous one.
+
+        Args:
+            state: what to save. It is copied before this returns.
+            wait: whether to wait for the disk. Otherwise a thread writes, and an error of it is
+                raised by the next call.
+            finished: whether it is the last of its run. Then the previous one is removed.
+        """
+        self.wait()
         buffer = io.BytesIO()
         torch.save({**state, "run": self.run} if self.run else state, buffer)
-        content = buffer.getbuffer()
+        if not wait:
+            self._writing = self._thread.submit(self._write, buffer.getbuffer())
+            return
+        self._write(buffer.getbuffer())
+        if finished:
+            self.previous.unlink(missing_ok=True)
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is on the disk."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _write(self, content: memoryview) -> None:
+        started = time.monotonic()
         kept = "; earlier checkpoints are kept."
         with (
             translate_errors(self.last, "cannot write the checkpoint", kept),
@@ -44,14 +74,17 @@ class Checkpoints:
         ):
             file.write(hashlib.sha256(content).digest())
             file.write(content)
+        self.seconds = time.monotonic() - started
 
     def discard(self) -> None:
         """Remove all of them."""
+        self.wait()
         for file in (self.last, self.previous):
             file.unlink(missing_ok=True)
 
     def load(self, fits: Callable[[Mapping[str, Any]], bool] = lambda _: True) -> Any:
         """Return the newest undamaged checkpoint that fits, or None. Loading it cannot run code."""
+        self.wait()
         for file in (self.last, self.previous):
             if not os.path.lexists(file):
                 continue
@@ -99,6 +132,9 @@ def has_parts(state: Mapping[str, Any]) -> bool:
     return all(isinstance(state.get(key), kind) for key, kind in kinds.items())
 
 
+OPTIMIZERS = ("optimizer", "optimizers")
+"""Parts of a checkpoint that a finished run does not keep: neither reports nor landscapes need
+them, and they are two thirds of it."""
 _VARYING = ("state", "past", "start", "average")
 """Parts of a checkpoint that an older one of the same run may not have."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,16 @@ from adamomentum_lab.training.workers import load_ahead
 
 CPU = torch.device("cpu")
 _LOADING = 1  # a separate stage, so numbers that `load` draws do not shift those of the update
+
+
+CORES = "ADAMOMENTUM_CORES"
+"""Environment variable: cores that a run may use. Engines with several runs at a time set it."""
+
+
+def cores() -> int:
+    """Return the number of cores that a run may use for loading: its share of this machine's."""
+    given = os.environ.get(CORES, "")
+    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
 
 
 def seed_for(seed: int, *stages: int) -> int:

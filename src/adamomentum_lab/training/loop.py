@@ -6,10 +6,8 @@ import contextlib
 import io
 import math
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
-from pathlib import Path
+from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -17,13 +15,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from adamomentum_lab import files
-from adamomentum_lab.contender import has_modes
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.files import write
 from adamomentum_lab.rules import at_scale
 from adamomentum_lab.schedules import Moment, Schedule
 from adamomentum_lab.selection import EpochRecord, select_epoch
-from adamomentum_lab.training.checkpoints import Checkpoints, has_parts, is_like
+from adamomentum_lab.training.checkpoints import Checkpoints
 from adamomentum_lab.training.feed import feed, seed_for, set_seed
 from adamomentum_lab.training.outcome import (
     RESOLUTION,
@@ -32,12 +29,13 @@ from adamomentum_lab.training.outcome import (
     score_of_an_example,
     shown_file,
 )
+from adamomentum_lab.training.saving import Saving
 from adamomentum_lab.training.single_cpu import SingleCpu
 from adamomentum_lab.workload import Workload
 from adamomentum_lab.workload_checks import check_splits
 
 
-class Loop(ABC):
+class Loop(Saving):
     """Trains one workload with one optimizer.
 
     Args:
@@ -49,7 +47,8 @@ class Loop(ABC):
         compiled: whether torch.compile compiles the network.
         fabric: moves networks and batches to devices; None is one CPU.
         checkpoints: None saves nothing.
-        checkpoint_seconds: time between two checkpoints.
+        checkpoint_seconds: time between two checkpoints. None is 15 s, or as much more as it takes
+            for writing to cost at most 2 % of the time.
         on_epoch: called with the record and the training seconds of each epoch.
         on_update: called after each update.
         stopped: asked after each update. If it returns True, the run saves a checkpoint and ends.
@@ -57,8 +56,6 @@ class Loop(ABC):
 
     losses: ClassVar[tuple[str, ...]] = ("loss",)
     """The names of the losses that an update returns. Records hold their means over an epoch."""
-    sharded = False
-    """Whether the network is sharded. It then runs only on all processes together."""
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class Loop(ABC):
         schedule: Schedule | None = None,
         fabric: Any = None,
         checkpoints: Checkpoints | None = None,
-        checkpoint_seconds: float = 15.0,
+        checkpoint_seconds: float | None = None,
         closure: bool = False,
         compiled: bool = False,
         on_epoch: Callable[[EpochRecord, float], None] = lambda *_: None,
@@ -124,21 +121,6 @@ class Loop(ABC):
     def _evaluation(self) -> contextlib.AbstractContextManager[Any]:
         """Yield the network in the form that is evaluated."""
 
-    @abstractmethod
-    def _states(self) -> Mapping[str, object]:
-        """Return the states of networks and optimizers, for a checkpoint."""
-
-    @abstractmethod
-    def _load_states(self, state: Any) -> None:
-        """Load what `_states` returned."""
-
-    def _set_modes(self, training: bool) -> None:
-        """Switch the optimizers that have modes, as those that average weights have."""
-        for optimizer, _ in self._optimizers:
-            if has_modes(optimizer):
-                optimizer.train() if training else optimizer.eval()  # type: ignore[attr-defined]
-        self._training = training
-
     def _wrap_optimizer(self, optimizer: Optimizer) -> Any:
         """Note the initial learning rates, and return the optimizer that steps are taken with."""
         rates = [float(group.get("lr", math.nan)) for group in optimizer.param_groups]
@@ -148,11 +130,12 @@ class Loop(ABC):
     def run(self, epochs: int | None = None) -> Outcome:
         """Train up to this number of epochs, from the last checkpoint if there is one."""
         self._restore()
-        self._saved_at = time.monotonic()
+        self._saved_at, self._saving = time.monotonic(), 0.0
         last = min(self.epochs, epochs or self.epochs)
         going = self.outcome.status != "diverged"
         if going:  # an earlier call with fewer epochs may have set another status
             self.outcome.status = "stopped"
+        self._last_epoch = last
         before = (self._epoch, self._update)
         if before == (0, 0):
             self.outcome.resolution = RESOLUTION * abs(self._score_before_training())
@@ -161,7 +144,7 @@ class Loop(ABC):
         if going:
             self.outcome.status = "done"
         if (self._epoch, self._update) != before:
-            self._save()
+            self._save(wait=True)
             self._write_examples()
         return self.outcome
 
@@ -216,13 +199,14 @@ class Loop(ABC):
             self._update += 1
             self._clock += time.perf_counter() - started
             self.on_update(now)
-            # Several processes must agree, so they check at the end of an epoch.
+            # Several processes find it at the end of the epoch.
             if alone and self._update % patience == 0 and not math.isfinite(float(loss.sum())):
                 self.outcome.status = "diverged"
                 return False
-            if alone and self.stopped():
+            stop, late = self._agree()
+            if stop:
                 return False
-            if alone and time.monotonic() - self._saved_at >= self.checkpoint_seconds:
+            if late:
                 self._save()
         reduced: Any = fabric.all_reduce(self._loss)
         sums = torch.as_tensor(reduced).view(-1).tolist()
@@ -234,10 +218,8 @@ class Loop(ABC):
             unit = 100.0 if values[0].dtype == torch.bool else 1.0
             means[name] = unit * float(fabric.all_reduce(torch.cat(values).double().mean()))
         self._finish_epoch(means)
-        late = time.monotonic() - self._saved_at >= self.checkpoint_seconds
-        stop = self.stopped()
-        if not alone:
-            stop, late = fabric.broadcast((stop, late))
+        self._ask_at = 0
+        stop, late = self._agree()
         if late and self._epoch < self.epochs:
             self._save()
         return not stop
@@ -286,8 +268,13 @@ class Loop(ABC):
     def _finish_epoch(self, losses: dict[str, float]) -> None:
         record: EpochRecord = {"epoch": self._epoch + 1, "train": losses}
 
+        workload = self.workload
+        # If the last epoch is reported, others may be skipped.
+        skip = workload.selection == "last" and not workload.follows_test
+        skip = skip and self._epoch + 1 < self._last_epoch
+
         def is_best() -> bool:
-            return select_epoch([*self.outcome.epochs, record], self.workload) is record
+            return not skip and select_epoch([*self.outcome.epochs, record], workload) is record
 
         # Until the next update the weights are those that are evaluated, in a checkpoint too.
         self._set_modes(training=False)
@@ -295,7 +282,7 @@ class Loop(ABC):
             if self.data.validation is not None:
                 record["validation"] = self._evaluate(model, self.data.validation)
             # If validation selects the epoch, test is read only at the best epoch so far.
-            if self.workload.selection != "validation" or is_best():
+            if (workload.selection != "validation" and not skip) or is_best():
                 record["test"] = self._evaluate(model, self.data.test)
                 self._note_examples(record["test"], is_best())
             self._look(model, record)
@@ -328,13 +315,6 @@ class Loop(ABC):
             torch.save(self._examples.float(), buffer)
             files.write(examples_file(folder), buffer.getvalue())
 
-    @property
-    def _folder(self) -> Path | None:
-        """The folder of the run; None if this process does not write to it."""
-        if self.checkpoints is None or not self.fabric.is_global_zero:
-            return None
-        return self.checkpoints.last.parent
-
     def _show(self, model: Any, epoch: int) -> None:
         folder = self._folder
         if folder is None or self.sharded:
@@ -349,50 +329,3 @@ class Loop(ABC):
             raise LabError(f"{has}; its metric {self.workload.metric!r} is not among them.")
         scores = {name: float(value) for name, value in scores.items()}
         return self.fabric.broadcast(scores) if self.fabric.world_size > 1 else scores
-
-    def _save(self) -> None:
-        if self.checkpoints is None:
-            return
-        state = {
-            **self._states(),
-            "precision": {} if self._precision is None else self._precision.state_dict(),
-            "epoch": self._epoch,
-            "update": self._update,
-            "training": self._training,
-            "loss": torch.as_tensor(self._loss),
-            "measured": {name: torch.cat(values) for name, values in self._measured.items()},
-            "carried": self.workload.state,
-            "clock": self._clock,
-            "examples": self._examples,
-            **asdict(self.outcome),
-        }
-        if self.fabric.is_global_zero:
-            self.checkpoints.save(state)
-        self.fabric.barrier()
-        self._saved_at = time.monotonic()
-
-    def _fits(self, state: Mapping[str, Any]) -> bool:
-        return has_parts(state) and (self.sharded or is_like(state, self._states()))
-
-    def _restore(self) -> None:
-        state = self.checkpoints.load(self._fits) if self.checkpoints is not None else None
-        if state is None:
-            return
-        self._set_modes(state.get("training", True))  # before there is anything to change
-        try:
-            self._load_states(state)
-        except (RuntimeError, KeyError, TypeError, ValueError) as error:
-            raise LabError(
-                f"the checkpoints in {self._folder} do not fit this run ({error}); remove them to "
-                "begin it again."
-            ) from error
-        if self._precision is not None:
-            self._precision.load_state_dict(state["precision"])
-        self._epoch, self._update, self._clock = state["epoch"], state["update"], state["clock"]
-        self._loss = self.fabric.to_device(state["loss"])
-        measured = self.fabric.to_device(state.get("measured", {}))
-        self._measured = {name: [values] for name, values in measured.items()}
-        self.workload.state = self.fabric.to_device(state.get("carried"))
-        self._examples = state.get("examples")
-        kept = {field.name: state[field.name] for field in fields(Outcome) if field.name in state}
-        self.outcome = Outcome(**kept)

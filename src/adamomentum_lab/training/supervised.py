@@ -179,10 +179,13 @@ class Supervised(Loop):
             self._average = self.fabric.to_device(state["average"])
         if not self.sharded:
             self.model.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
+            if "optimizer" in state:
+                self.optimizer.load_state_dict(state["optimizer"])
             return
         if not state["sharded"]:
             raise LabError("this run was started without fsdp; resume it without fsdp.")
+        if "optimizer" not in state:
+            return  # it is finished
         state_dict.set_state_dict(
             self.model.module,
             self.optimizer,

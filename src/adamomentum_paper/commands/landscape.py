@@ -117,7 +117,7 @@ def _show_runs(found: list[FoundRun], as_json: bool) -> None:
             {
                 "id": one.run.spec.id,
                 "spec": one.run.spec.as_json(),
-                "status": one.run.status,
+                "status": one.status,
                 "epochs": len(one.run.epochs),
                 "checkpoint": one.has_weights,
             }
@@ -130,7 +130,7 @@ def _show_runs(found: list[FoundRun], as_json: bool) -> None:
     for one in found:
         spec = one.run.spec
         words = settings_in_words(spec.as_json()["settings"], spec.optimizer)
-        state = one.run.status if one.has_weights else f"{one.run.status}, no checkpoint"
+        state = one.status if one.has_weights else f"{one.status}, no checkpoint"
         of = escape(f"{spec.workload}, {spec.scale}, {spec.protocol}")
         table.add_row(spec.id, of, f"{spec.optimizer}\n[dim]{words}[/dim]", str(spec.seed), state)
     out = Console(highlight=False)

@@ -89,6 +89,7 @@ def run(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each optimizer. [the paper's: 5, ImageNet 3]")
     ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
     engine: Annotated[str, typer.Option(help=f"{' or '.join(ENGINES)}.")] = "local",
     address: Annotated[
         str | None, typer.Option(help="Address of a Ray cluster. [start one here]")
@@ -116,6 +117,7 @@ def run(
     Data, disk and memory are checked first, and a few updates of each optimizer are measured.
     """
     from adamomentum_lab import rules
+    from adamomentum_lab.engine.devices import choose
     from adamomentum_lab.engine.store import Store
     from adamomentum_lab.errors import StoppedError
     from adamomentum_paper.items import catalog, plans
@@ -127,27 +129,43 @@ def run(
     if engine != "ray" and (address or cpus_per_run != 1.0 or gpus_per_run):
         options = "--address, --cpus-per-run and --gpus-per-run"
         raise typer.BadParameter(f"{options} belong to --engine ray")
+    kind = "cuda" if gpus_per_run else parse_or_exit(lambda: choose(device))
+    kind_in_spec = "" if kind == "cpu" else kind
     chosen = tuple(name.strip() for name in optimizers.split(",") if name.strip())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if one.kind == "theory":
             _run_theory(one, size, out)
             return
-        races = parse_or_exit(lambda: plans.plans_of(one, size, protocol, seeds, chosen))
+        races = parse_or_exit(
+            lambda: plans.plans_of(one, size, protocol, seeds, chosen, kind_in_spec)
+        )
         store = Store(runs)
-        device = "cuda" if gpus_per_run else "cpu"
         if not no_check or dry_run:
             with commands.quiet_output():
                 _check(
-                    one, size, protocol, store, seeds, chosen, device, jobs or os.cpu_count() or 1
+                    one,
+                    size,
+                    protocol,
+                    store,
+                    seeds,
+                    chosen,
+                    kind_in_spec,
+                    jobs or os.cpu_count() or 1,
                 )
         if dry_run:
             return
-        room = {"jobs": jobs, "address": address, "cpus": cpus_per_run, "gpus": gpus_per_run}
+        room = {
+            "jobs": jobs,
+            "address": address,
+            "cpus": cpus_per_run,
+            "gpus": gpus_per_run,
+            "device": kind,
+        }
         for reference, plan in races.values():
             _race(reference, plan, store, engine, room)
         if one.single:
-            _do_singles(one, size, protocol, store, engine, room)
+            _do_singles(one, size, protocol, store, engine, room, kind_in_spec)
     except KeyboardInterrupt as error:
         raise StoppedError from error
     _show(one, size, protocol, runs, out, as_json=False)
@@ -221,7 +239,13 @@ def _race(reference: Any, plan: Any, store: Store, engine: str, room: dict[str, 
 
 
 def _do_singles(
-    item: Item, scale: Scale, protocol: str, store: Store, engine: str, room: dict[str, Any]
+    item: Item,
+    scale: Scale,
+    protocol: str,
+    store: Store,
+    engine: str,
+    room: dict[str, Any],
+    device: str,
 ) -> None:
     from adamomentum_lab.engine.events import EpochEnded, Event, RunEnded
     from adamomentum_lab.engine.factory import make_engine
@@ -235,7 +259,7 @@ def _do_singles(
             case RunEnded(spec=spec, run=run):
                 _say(f"{spec}: {run.status} after {len(run.epochs)} epochs")
 
-    todo = plans.single_jobs(item, scale, protocol, store)
+    todo = plans.single_jobs(item, scale, protocol, store, device)
     with make_engine(engine, store, _say, **room) as pool, commands.quiet_output():
         for done in pool.run(todo, hear):
             if done.status == "failed":

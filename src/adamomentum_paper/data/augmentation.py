@@ -7,6 +7,7 @@ applies them, without randomness.
 from __future__ import annotations
 
 import math
+import random
 
 import torch
 from torch import Tensor
@@ -68,7 +69,8 @@ def boxes(
 ) -> Tensor:
     """Return top, left, height and width of crops with a random area and aspect ratio.
 
-    As Inception's crops, but sides that are too long are clipped to the image, not drawn again.
+    As Inception's crops, but for a whole batch at once: sides that are too long are clipped to the
+    image, not drawn again (`redrawn_box`).
 
     Args:
         chances: four random numbers between 0 and 1 for each crop.
@@ -84,6 +86,24 @@ def boxes(
     w = (part * shape).sqrt().round().clamp(1, width)
     top, left = (down * (height - h + 1)).floor(), (right * (width - w + 1)).floor()
     return torch.stack([top, left, h, w], 1)
+
+
+def redrawn_box(seed: int, height: int, width: int) -> tuple[int, int, int, int]:
+    """Return top, left, height and width of Inception's crop of an image.
+
+    Area and aspect ratio are drawn again, up to ten times, until the crop fits. Then it is the
+    middle of the image, with the nearest ratio that is allowed.
+    """
+    chance = random.Random(seed)
+    low, high = 3 / 4, 4 / 3
+    for _ in range(10):
+        area = chance.uniform(0.08, 1.0) * height * width
+        ratio = math.exp(chance.uniform(math.log(low), math.log(high)))
+        h, w = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+        if 0 < h <= height and 0 < w <= width:
+            return chance.randint(0, height - h), chance.randint(0, width - w), h, w
+    h, w = min(height, round(width / low)), min(width, round(height * high))
+    return (height - h) // 2, (width - w) // 2, h, w
 
 
 def draw_boxes(n: int, height: int, width: int, device: torch.device) -> Tensor:

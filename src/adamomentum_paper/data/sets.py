@@ -24,7 +24,7 @@ class Layout:
     files: Mapping[str, str] = field(default_factory=dict)
     """name of a file -> its md5 or sha256."""
     images: Mapping[str, int] = field(default_factory=dict)
-    """For a tree of images: subfolder -> number of images below it."""
+    """For a tree of images: subfolder -> number of images below it; 0 is any but none."""
     part: str = ""
     """If this is not the whole set, a description of the part."""
 
@@ -106,7 +106,7 @@ def _fault(layout: Layout, place: Path) -> str:
             return f"{name} has a wrong digest ({file.stat().st_size:,} bytes)"
     for name, count in layout.images.items():
         found = sum(file.suffix.lower() in IMAGE_SUFFIXES for file in (place / name).rglob("*.*"))
-        if found != count:
+        if (found != count) if count else not found:
             return f"{name} has {found:,} images, not {count:,}"
     return ""
 

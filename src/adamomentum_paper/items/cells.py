@@ -6,10 +6,10 @@ import functools
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from adamomentum_lab.engine.store import Store
+from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.result import Result
 from adamomentum_lab.rules import Scale
@@ -51,6 +51,8 @@ class Cell:
     under_way: int = 0
     older: bool = False
     """Whether the code of the workload has changed since these runs."""
+    devices: str = ""
+    """Unless it is one CPU: the kind of device, how many shared a run, and how."""
 
     @property
     def values(self) -> list[float]:
@@ -84,7 +86,7 @@ def collect(item: Item, scale: Scale, protocol: str, folder: Path) -> dict[tuple
         raise LabError(f"there are no results in {folder}; set --runs to the folder that has them.")
     store = Store(folder) if (folder / "runs.sqlite").exists() else None
     results = [Result.read(file) for file in sorted(folder.glob("races/*/race.json"))]
-    cells = {}
+    cells, on_others = {}, _on_others(store)
     for name, (reference, plan) in plans_of(item, scale, protocol).items():
         workload = reference.load()(scale, protocol)
         mine = [
@@ -103,6 +105,13 @@ def collect(item: Item, scale: Scale, protocol: str, folder: Path) -> dict[tuple
                 known = store.get_all(specs).values()
                 stored = [run for run in known if run.status in ("done", "diverged", "failed")]
                 under_way = len(known) - len(stored)
+                if not known and (
+                    found := [on_others[one.id] for one in specs if one.id in on_others]
+                ):
+                    kinds = {f"{run.spec.device} {run.spec.devices}".strip() for run in found}
+                    several = ", ".join(sorted(kinds))
+                    cells[name, optimizer] = cell(by=workload, runs=tuple(found), devices=several)
+                    continue
             record = next((one for one in mine if optimizer in one.finals), None)
             if record is not None and len(record.finals[optimizer]) > len(stored):
                 older = record.race.code != reference.code
@@ -112,3 +121,12 @@ def collect(item: Item, scale: Scale, protocol: str, folder: Path) -> dict[tuple
                 runs = tuple(stored)
                 cells[name, optimizer] = cell(by=workload, runs=runs, under_way=under_way)
     return cells
+
+
+def _on_others(store: Store | None) -> dict[str, Run]:
+    """Return the finished runs on other devices, by the id of the same run on the CPU."""
+    if store is None:
+        return {}
+    ended = ("done", "diverged", "failed")
+    runs = [one for one in store.all() if one.spec.device or one.spec.devices]
+    return {replace(run.spec, device="", devices="").id: run for run in runs if run.status in ended}

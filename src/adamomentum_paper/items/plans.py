@@ -23,6 +23,7 @@ def plans_of(
     protocol: str,
     seeds: int | None = None,
     optimizers: tuple[str, ...] = (),
+    device: str = "",
 ) -> dict[str, tuple[Reference, Plan]]:
     """Return the race on each workload of a table, or of the table that a figure needs."""
     table = catalog.get(item.needs) if item.needs else item
@@ -44,12 +45,15 @@ def plans_of(
             scale,
             protocol,
             margin=cls.margin,
+            device=device,
         )
         found[name] = reference, make_plan(race, cls)
     return found
 
 
-def single_jobs(item: Item, scale: Scale, protocol: str, store: Store) -> list[Job]:
+def single_jobs(
+    item: Item, scale: Scale, protocol: str, store: Store, device: str = ""
+) -> list[Job]:
     """Return the runs with seeds that a caption names, at the settings of the table's runs."""
     jobs = []
     for name, optimizer, seed in item.single:
@@ -59,7 +63,7 @@ def single_jobs(item: Item, scale: Scale, protocol: str, store: Store) -> list[J
             settings = _tuned(store, name, optimizer, scale, protocol)
         else:
             settings = base_settings(optimizer, cls, protocol)
-        race = Race(name, reference.code, (optimizer,), 0, 1, scale, protocol)
+        race = Race(name, reference.code, (optimizer,), 0, 1, scale, protocol, device=device)
         spec = race.spec(optimizer, settings, seed)
         jobs.append(Job(spec, reference, store.folder_of(spec)))
     return jobs

@@ -22,16 +22,18 @@ def check(
     *,
     seeds: int | None = None,
     optimizers: tuple[str, ...] = (),
-    device: str = "cpu",
+    device: str = "",
 ) -> tuple[Cost, list[str]]:
     """Return the cost of all runs, and a sentence for each data set or file that is missing.
 
     Nothing is measured if something is missing.
     """
-    plans = plans_of(item, scale, protocol, seeds, optimizers)
-    for job in single_jobs(item, scale, protocol, store):
+    plans = plans_of(item, scale, protocol, seeds, optimizers, device)
+    for job in single_jobs(item, scale, protocol, store, device):
         spec, cls = job.spec, job.reference.load()
-        race = Race(spec.workload, spec.code, (spec.optimizer,), 0, 1, scale, protocol)
+        race = Race(
+            spec.workload, spec.code, (spec.optimizer,), 0, 1, scale, protocol, device=device
+        )
         plans[f"{spec.workload} {spec.optimizer}"] = job.reference, make_plan(race, cls)
     missing: list[str] = []
     for reference, plan in plans.values():

@@ -38,6 +38,7 @@ def scores(item: Item, cells: Cells) -> dict[str, Any]:
                 "lost": cell.lost,
                 "under_way": cell.under_way,
                 "older": cell.older,
+                "devices": cell.devices,
             }
         first = cells[name, next(iter(item.columns))]
         rows.append(
@@ -106,6 +107,9 @@ def notes(item: Item, found: dict[str, Any], scale: Scale, protocol: str) -> lis
             mine.append(f"here {metric['here']}, in the paper {metric['paper']}")
         if any(column["older"] for column in columns):
             mine.append("the code of the workload has changed since these runs")
+        for name, own in row["columns"].items():
+            if own["devices"]:
+                mine.append(f"{item.columns[name]} on {own['devices']}")
         planned = next(iter(columns))["planned"]
         scored = {name: own["seeds"] - own["lost"] for name, own in row["columns"].items()}
         few = {name: n for name, n in scored.items() if n < planned}

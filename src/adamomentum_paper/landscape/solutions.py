@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from adamomentum_lab.catalog import Reference, find_workload, workload_names
 from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.errors import LabError
+from adamomentum_lab.files import is_locked
 from adamomentum_lab.rules import at_scale
 from adamomentum_lab.source import Source, Tensors
 from adamomentum_lab.training.checkpoints import Checkpoints
@@ -39,6 +40,12 @@ class FoundRun:
         """Whether a checkpoint exists, even a damaged one."""
         checkpoints = Checkpoints(self.folder)
         return checkpoints.last.exists() or checkpoints.previous.exists()
+
+    @property
+    def status(self) -> str:
+        """The run's, but `interrupted` if it is noted as running and its process is gone."""
+        dead = self.run.status == "running" and not is_locked(self.folder / "lock")
+        return "interrupted" if dead else self.run.status
 
 
 def list_runs(folder: Path) -> list[FoundRun]:

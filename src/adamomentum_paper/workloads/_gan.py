@@ -17,10 +17,11 @@ from adamomentum_lab.workload import Data
 from adamomentum_paper.adversarial_losses import GAMES, inconsistency
 from adamomentum_paper.data import reflection
 from adamomentum_paper.data.augmentation import draw_coins
-from adamomentum_paper.data.inception import inception
 from adamomentum_paper.workloads import _sheets
 from adamomentum_paper.workloads._classifier import train_classifier
 from adamomentum_paper.workloads._frechet import Frechet
+from adamomentum_paper.workloads._gan_settings import RULES
+from adamomentum_paper.workloads._inception import inception
 
 COLUMNS = 10  # images of a row of a sheet
 
@@ -28,13 +29,14 @@ COLUMNS = 10  # images of a row of a sheet
 class GAN(Adversarial):
     """A GAN on images as bytes with classes. Networks are called with (noise or images, classes).
 
-    The score is a Frechet distance. At the scale full it is FID, whose Inception network the user
-    provides. Otherwise it is `fd-cnn`, in the features of a small classifier of the same training
-    images. Every run is scored and shown with the same noise and classes.
+    The score is a Frechet distance. At the scale full it is FID, in the features of the Inception
+    network of 2015. Otherwise it is `fd-cnn`, in the features of a small classifier of the same
+    training images. Every run is scored and shown with the same noise and classes.
     """
 
     metric = "fd-cnn"
     grid = "gan"
+    rules = RULES
     batch = 64
     latent: ClassVar[int] = 128
     game: ClassVar[Literal["vanilla", "hinge"]] = "hinge"

@@ -131,6 +131,8 @@ class PennTreebank(Workload):
         logits, dropped, raw, after = model(words, state)
         self.state = [(hidden.detach(), cell.detach()) for hidden, cell in after]
         loss: Tensor = functional.cross_entropy(logits.flatten(0, 1), following.flatten())
+        # Once for each row of words: sequences differ in length, and the mean is over words.
+        self.measured["cross_entropy"] = loss.detach().expand(len(words))
         loss = loss + ALPHA * dropped.pow(2).mean()
         slowness: Tensor = (raw[1:] - raw[:-1]).pow(2).mean()
         return loss + BETA * slowness

@@ -24,7 +24,7 @@ class CIFAR10BigGAN(CIFAR10GAN):
     d_updates = 5
     latent = 80
     consistency = 10.0
-    rules = {"as-run": RECTIFIED}
+    rules = RECTIFIED
     settings = settings_of(adam=1e-16, adabelief=1e-16, rectify=True)
 
     def __init__(self, scale: Scale = "mini", protocol: str = "fair") -> None:

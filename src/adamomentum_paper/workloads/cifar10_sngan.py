@@ -20,7 +20,7 @@ class CIFAR10SNGAN(CIFAR10GAN):
     epochs = {"smoke": 2, "mini": 8, "full": 50}
     steps = {"smoke": 3, "mini": 100, "full": 2_000}
     d_updates = 5
-    rules = {"as-run": RECTIFIED}
+    rules = RECTIFIED
     settings = settings_of(adam=1e-6, adabelief=1e-12, rectify=True)
 
     def generator(self) -> nn.Module:

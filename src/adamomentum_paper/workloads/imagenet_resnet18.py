@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from adamomentum_lab.schedules import Cosine, Schedule
 from adamomentum_lab.source import Source
 from adamomentum_lab.space import Settings
+from adamomentum_lab.training.feed import cores
 from adamomentum_lab.workload import Data
 from adamomentum_paper.data import augmentation as augment
-from adamomentum_paper.data.imagenet import CLASSES, imagenet
-from adamomentum_paper.data.images import Files
+from adamomentum_paper.data.imagenet import CLASSES, describe_part, imagenet
+from adamomentum_paper.data.images import Files, Names
 from adamomentum_paper.data.tiny_imagenet import CLASSES as TINY_CLASSES
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.models.resnet import resnet
@@ -61,8 +62,10 @@ class ImageNetResNet18(Images):
 
     @property
     def caveats(self) -> tuple[str, ...]:
+        """Warnings, including which part of ImageNet it is."""
         if self.scale == "full":
-            return super().caveats
+            part = describe_part()
+            return (*super().caveats, part) if part else super().caveats
         return (*super().caveats, "on 20 classes of Tiny ImageNet, 64x64: not ImageNet")
 
     def model(self) -> nn.Module:
@@ -75,7 +78,7 @@ class ImageNetResNet18(Images):
         """Return images in memory, or at full the indices of files."""
         if self.scale == "full":
             train, test = imagenet(train=True), imagenet(train=False)
-            self._files = [str(file) for file in (*train[0], *test[0])]
+            self._files = Names((*train[0], *test[0]))
             self._labels = torch.cat([train[1], test[1]])
             x, y = torch.arange(len(train[0])), train[1]
             held_out = (torch.arange(len(x), len(self._files)), test[1])
@@ -85,14 +88,16 @@ class ImageNetResNet18(Images):
         used = None
         if self.scale == "smoke":
             used, held_out = 320, (held_out[0][::16], held_out[1][::16])
-        return hold_out((x, y), held_out, _VALIDATION[self.scale], used)
+        validation = _VALIDATION[self.scale]
+        if self.scale == "full" and describe_part():
+            validation = -(-len(y) // 20)
+        return hold_out((x, y), held_out, validation, used)
 
     def source(self, split: Any, training: bool) -> Source:
-        """Return batches. ImageNet is decoded by as many processes as the run has threads."""
+        """Return batches. ImageNet is decoded by a process for each core that the run may use."""
         if self.scale != "full":
             return super().source(split, training)
-        workers = torch.get_num_threads()
-        return Files(self._files, self._labels, split[0], self.batch, 224, workers)
+        return Files(self._files, self._labels, split[0], self.batch, 224, cores())
 
     def augmented(self, x: Tensor) -> Tensor:
         """Normalise, mirror and crop a batch. ImageNet is already cropped when it is decoded."""

@@ -104,3 +104,25 @@ def test_a_checkpoint_that_does_not_fit_gives_way_to_the_one_before(tmp_path):
     checkpoints.save({"other": "keys"})
     with pytest.warns(UserWarning, match=r"last\.ckpt does not fit the run"):
         assert checkpoints.load(lambda state: "n" in state)["n"] == 1
+
+
+def test_a_thread_writes_and_its_errors_come_later(tmp_path):
+    checkpoints = Checkpoints(tmp_path, "run")
+    state = {"weights": torch.ones(3), "epoch": 1}
+    checkpoints.save(state, wait=False)
+    state["weights"].zero_()  # training goes on
+    assert torch.equal(checkpoints.load()["weights"], torch.ones(3))
+    assert checkpoints.seconds > 0
+    checkpoints.last.unlink()
+    checkpoints.last.mkdir()
+    checkpoints.save(state, wait=False)
+    with pytest.raises(LabError, match="cannot write the checkpoint"):
+        checkpoints.save(state)
+
+
+def test_the_last_checkpoint_of_a_run_is_alone(tmp_path):
+    checkpoints = Checkpoints(tmp_path, "run")
+    for epoch in range(3):
+        checkpoints.save({"epoch": epoch}, finished=epoch == 2)
+    assert not checkpoints.previous.exists()
+    assert checkpoints.load()["epoch"] == 2

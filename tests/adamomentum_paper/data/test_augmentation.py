@@ -12,6 +12,7 @@ from adamomentum_paper.data.augmentation import (
     draw_coins,
     draw_crops,
     normalise,
+    redrawn_box,
     resized_crop,
 )
 
@@ -110,3 +111,20 @@ def test_boxes_are_inside_and_of_all_sizes():
     assert part.max() > 0.9
     assert part.mean().item() == pytest.approx(0.53, abs=0.03)
     assert (w / h).log().mean().item() == pytest.approx(0.0, abs=0.02)
+
+
+def test_crops_of_imagenet_are_drawn_again_until_they_fit():
+    drawn = [redrawn_box(seed, 40, 120) for seed in range(4000)]
+    for top, left, height, width in drawn:
+        assert 0 <= top <= top + height <= 40
+        assert 0 <= left <= left + width <= 120
+        assert height * width / 4800 > 0.07
+        assert 0.7 < width / height < 1.4
+    # Nothing is cut off at the border: few crops are as high as the image, as areas above 40 %
+    # never fit, and then another is drawn.
+    assert sum(height == 40 for _, _, height, _ in drawn) < 400
+    areas = sorted(height * width / 4800 for _, _, height, width in drawn)
+    assert areas[0] < 0.1
+    assert areas[-1] > 0.35
+    # A strip in which no draw fits gives its middle.
+    assert redrawn_box(1, 10, 1000) == (0, 493, 10, 13)

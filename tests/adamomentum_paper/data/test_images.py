@@ -1,6 +1,7 @@
 """Trees of image files, ImageNet and Tiny ImageNet."""
 
 import os
+import pickle
 import signal
 import threading
 from pathlib import Path
@@ -13,9 +14,11 @@ from PIL import Image
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.feed import in_order
 from adamomentum_paper.data import imagenet, tiny_imagenet
+from adamomentum_paper.data.augmentation import redrawn_box
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.images import (
     Files,
+    Names,
     as_bytes,
     decode,
     decode_all,
@@ -90,27 +93,23 @@ def test_the_middle(tmp_path):
     assert half[1:-1, 1:-1].min() == 200
 
 
-def test_a_random_crop_is_inside_and_takes_what_chance_says(tmp_path):
+def test_a_random_crop_is_the_box_of_its_seed(tmp_path):
     image = Image.fromarray(np.arange(100 * 80, dtype=np.uint8).reshape(80, 100)).convert("RGB")
-    whole = random_crop(image, torch.tensor([1.0, 0.5, 0.0, 0.0]), 32)
-    assert whole.size == (32, 32)
-    least = torch.tensor([0.0, 0.5, 0.999, 0.999])  # 8 % of the area, square, bottom right
-    side = round((0.08 * 8000) ** 0.5)
-    expected = image.crop((100 - side, 80 - side, 100, 80)).resize(
+    top, left, height, width = redrawn_box(7, 80, 100)
+    expected = image.crop((left, top, left + width, top + height)).resize(
         (32, 32), Image.Resampling.BILINEAR
     )
-    assert np.array(expected).std() > 0
-    np.testing.assert_array_equal(np.array(random_crop(image, least, 32)), np.array(expected))
+    np.testing.assert_array_equal(np.array(random_crop(image, 7, 32)), np.array(expected))
 
 
 def crops(files):
     """Two batches of random crops and one as it is evaluated, and the images they should hold."""
-    chances = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
+    seeds = torch.randint(2**53, (6,), generator=torch.Generator().manual_seed(0))
     order = torch.tensor([4, 0, 5, 2, 1, 3])
-    rows = torch.cat([order[:, None].double(), chances.double()], 1)
+    rows = torch.stack([order, seeds], 1)
     images = [
-        as_bytes(random_crop(decode(files[index]), chance, 24))
-        for index, chance in zip(order, chances, strict=True)
+        as_bytes(random_crop(decode(files[index]), seed, 24))
+        for index, seed in zip(order, seeds.tolist(), strict=True)
     ]
     images += [as_bytes(middle(decode(files[index]), 24)) for index in order]
     return [rows[:4], rows[4:], order], torch.stack(images)
@@ -136,12 +135,24 @@ def test_crops_are_drawn_before_the_order_and_belong_to_the_image(tree):
     files, labels = image_tree(tree, "")
     source = Files(files, labels, torch.tensor([5, 0, 3]), 2, 24)
     order = torch.Generator().manual_seed(0)
-    chances, chosen = torch.rand(3, 4, generator=order), torch.randperm(3, generator=order)
+    seeds, chosen = torch.randint(2**53, (3,), generator=order), torch.randperm(3, generator=order)
     rows = torch.cat(source.plan(torch.Generator().manual_seed(0)))
     assert rows[:, 0].tolist() == source.numbers[chosen].tolist()
-    assert torch.equal(rows[:, 1:].float(), chances[chosen])
+    assert torch.equal(rows[:, 1], seeds[chosen])
     assert [part.tolist() for part in source.plan(None)] == [[5, 0], [3]]
     assert len(source) == 2
+
+
+def test_names_are_those_of_the_list():
+    names = ["a/1.JPEG", "b/\u00e9.png", "", "c/\udcff.jpg"]
+    shared = Names(names)
+    assert len(shared) == 4
+    assert list(shared) == names
+    assert shared[1:3] == names[1:3]
+    assert list(Names([])) == []
+    copied = pickle.loads(pickle.dumps(shared))
+    assert list(copied) == names
+    assert len(pickle.dumps(Names(map(str, range(10_000))))) < 200  # workers get no copy of them
 
 
 @pytest.mark.slow
@@ -157,12 +168,7 @@ def test_worker_processes(tree):
     before = torch.get_rng_state()
     got = [next(ready)]
     assert torch.equal(torch.get_rng_state(), before)
-    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-    workers = [
-        int(child)
-        for child in children
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    workers = decoders()
     assert len(workers) >= 2
     for worker in workers:
         os.kill(worker, signal.SIGINT)
@@ -172,6 +178,16 @@ def test_worker_processes(tree):
     with pytest.raises(LabError, match=r"damaged\.JPEG cannot be decoded") as error:
         next(ready)
     assert "\n" not in str(error.value)
+
+
+def decoders():
+    """The processes that decode images for this one."""
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    return [
+        int(child)
+        for child in children
+        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 def test_both_layouts_of_tiny_imagenet_are_the_same(tiny):
@@ -200,7 +216,7 @@ def test_the_real_tiny_imagenet():
     assert torch.bincount(labels).tolist() == [50] * 20
 
 
-def test_imagenet_of_the_wrong_size(small_imagenet, monkeypatch):
-    monkeypatch.setattr(imagenet, "TRAIN", 21)
-    with pytest.raises(LabError, match="holds 20 images of 4 classes, not 21 of 4: register at"):
+def test_imagenet_of_more_classes_than_it_has(small_imagenet, monkeypatch):
+    monkeypatch.setattr(imagenet, "CLASSES", 3)
+    with pytest.raises(LabError, match="has 4 classes, not at most 3"):
         imagenet.imagenet(train=True)

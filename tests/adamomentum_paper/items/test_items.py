@@ -2,15 +2,17 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
-from adamomentum_lab.engine.store import Store
+from adamomentum_lab.engine.store import Run, Store
 from adamomentum_lab.selection import reported_epoch
 from adamomentum_paper.items import catalog, tables
 from adamomentum_paper.items.catalog import Item
 from adamomentum_paper.items.cells import Spread, collect
 from adamomentum_paper.items.curves import curve_of
+from adamomentum_paper.items.plans import plans_of
 from adamomentum_paper.published import PAPER, Published
 from tests.adamomentum_lab.command_line import no_workers, run_here  # noqa: F401
 
@@ -95,6 +97,20 @@ def test_a_table_and_its_figure(digits, tmp_path):
     curve = [one["train"]["accuracy"] for one in stored[0].epochs]
     assert curve_of(stored[0], "train", "accuracy") == curve
     assert set(panels[0]["lines"]) == {"adam", "adamomentum"}
+
+
+def test_runs_on_other_devices_are_named_as_such(digits, tmp_path):
+    store = Store(tmp_path)
+    [(_, plan)] = plans_of(digits, "smoke", "paper").values()
+    spec = replace(plan.race.spec("adam", plan.starts["adam"], 1), device="cuda", devices="4 ddp")
+    assert spec.id != replace(spec, device="").id
+    record = {"epoch": 1, "train": {"loss": 1.0}, "test": {"accuracy": 90.0}}
+    store.begin(spec, {})
+    store.finish(Run(spec, "done", [record], [1.0]))
+    found = tables.scores(digits, collect(digits, "smoke", "paper", tmp_path))
+    assert found["rows"][0]["columns"]["adam"]["here"]["mean"] == 90.0
+    said = tables.notes(digits, found, "smoke", "paper")
+    assert "MLP: Adam on cuda 4 ddp." in said
 
 
 @pytest.mark.usefixtures("digits")

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 import torch
 
+from adamomentum_paper.workloads import _frechet
 from adamomentum_paper.workloads._frechet import Frechet
 
 
@@ -105,3 +106,19 @@ def test_other_libraries_are_not_requested():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_many_features_give_the_distance_of_torchmetrics(monkeypatch):
+    a, b = torch.randn(300, 40), 1.2 * torch.randn(500, 40) + 0.1
+    expected = distance(a.double(), b.double())
+    assert expected > 1
+    monkeypatch.setattr(_frechet, "LARGE", 40)
+    assert distance(a, b) == pytest.approx(expected, rel=1e-9)
+    few = torch.randn(20, 40), torch.randn(20, 40)  # singular covariances
+    found = distance(*few)
+    monkeypatch.undo()
+    assert found == pytest.approx(distance(few[0].double(), few[1].double()), rel=1e-4)
+    monkeypatch.setattr(_frechet, "LARGE", 40)
+    assert distance(a, a) == pytest.approx(0.0, abs=1e-9)
+    b[3, 3] = math.nan
+    assert math.isnan(distance(a, b))

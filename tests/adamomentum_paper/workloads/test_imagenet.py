@@ -8,7 +8,8 @@ import torch
 
 from adamomentum_lab.catalog import find_workload
 from adamomentum_lab.schedules import Moment
-from adamomentum_lab.training.feed import feed
+from adamomentum_lab.training.feed import cores, feed
+from adamomentum_paper.data import imagenet
 from adamomentum_paper.data.files import root
 from adamomentum_paper.data.tiny_imagenet import tiny_imagenet
 from adamomentum_paper.workloads import imagenet_resnet18
@@ -56,8 +57,9 @@ def test_the_full_workload_reads_files_and_continues(small_imagenet, monkeypatch
     data = workload.data()
     assert [len(split[0]) for split in (data.train, data.validation, data.test)] == [16, 4, 8]
     source = workload.source(data.train, training=True)
-    assert source.workers == torch.get_num_threads()
+    assert source.workers == cores()
     decoded = list(feed(source, 0, 0))
+    assert workload.caveats == ()
 
     # Starting a process takes seconds, and each epoch of each split starts its own.
     plain = cls.source
@@ -76,3 +78,18 @@ def test_the_full_workload_reads_files_and_continues(small_imagenet, monkeypatch
     ]
     assert torch.equal(torch.cat(shares).sort().values, seen.sort().values)
     assert continues(workload, tmp_path, after=2)
+
+
+def test_a_part_of_imagenet_is_named_as_such(small_imagenet):
+    imagenet.describe_part.cache_clear()
+    cls = find_workload("imagenet_resnet18").load()
+    assert cls("full").caveats == ()
+    for file in (small_imagenet / "imagenet" / "train" / "n1").iterdir():
+        file.unlink()
+        break
+    imagenet.describe_part.cache_clear()
+    assert cls("full").caveats == ("on a PART of ImageNet: 19 + 8 images of 4 classes",)
+    assert imagenet.DATASET.state()[0] == "part"
+    data = cls("full").data()
+    assert [len(split[0]) for split in (data.train, data.validation, data.test)] == [18, 1, 8]
+    imagenet.describe_part.cache_clear()

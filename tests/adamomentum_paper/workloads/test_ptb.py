@@ -11,8 +11,8 @@ from torch import nn
 from torch.nn import functional
 
 from adamomentum_lab import contenders
+from adamomentum_lab.api import default_contenders
 from adamomentum_lab.catalog import find_workload
-from adamomentum_lab.commands.race import _default_contenders
 from adamomentum_lab.race.facts import missing_settings
 from adamomentum_lab.race.plan import base_settings
 from adamomentum_lab.schedules import Moment, Restarted, Step
@@ -198,7 +198,7 @@ def test_settings_of_the_protocols(layers):
     # Under `fair` they are where the search starts, and all others start from their defaults.
     for name, stated in {"sgdm": {"lr": 30.0}, "adabound": {"final_lr": 30.0}, "adam": {}}.items():
         assert base_settings(name, cls, "fair") == {**contenders.get(name).settings, **stated}
-    raced = _default_contenders(cls, "fair")
+    raced = default_contenders(cls, "fair")
     assert [one.name for one in raced] == [*contenders.STANDARD]
     assert missing_settings(raced, cls, "fair") == ()
     assert base_settings("adamomentum", cls, "as-run")["decoupled_weight_decay"] is False
