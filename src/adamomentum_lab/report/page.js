@@ -298,10 +298,21 @@
       });
     });
     plot(find(".best"), () => {
-      const traces = race.optimizers.filter((name) => race.best[name]).map((name) => ({
+      const names = race.optimizers.filter((name) => race.best[name]);
+      // Where the trials do not bound the median, the band goes on to the best or worst of them.
+      const scores = race.runs.filter((run) => run.stage === "tuning" && run.validation !== null).map((run) => run.validation);
+      const [least, most] = [Math.min(...scores), Math.max(...scores)];
+      const bands = names.filter((name) => race.trial_bands?.[name]).flatMap((name) => {
+        const { low, high } = race.trial_bands[name];
+        const x = low.map((_, i) => i + 1);
+        const shape = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name };
+        return [{ ...shape, y: low.map((value) => value ?? least) },
+          { ...shape, y: high.map((value) => value ?? most), fill: "tonexty", fillcolor: faint(name) }];
+      });
+      const traces = names.map((name) => ({ legendgroup: name,
         x: race.best[name].map((_, i) => i + 1), y: race.best[name], name: plain(name), line: line(name),
         mode: "lines+markers", hovertemplate: "%{y:.5g} after %{x}<extra>" + plain(name) + "</extra>" }));
-      draw(find(".best"), traces, {
+      draw(find(".best"), [...bands, ...traces], {
         xaxis: { title: { text: "trials" }, dtick: 1 },
         yaxis: { title: { text: plain(`validation ${race.metric}`) } },
       });

@@ -31,6 +31,7 @@ from adamomentum_lab.report import savings, sentences
 from adamomentum_lab.report.answers import answers, summary, tuning_of
 from adamomentum_lab.report.forest import forest, savings_forest
 from adamomentum_lab.report.html import render
+from adamomentum_lab.report.together import together
 from adamomentum_lab.report.verdicts import (
     COVERS,
     COVERS_TUNING,
@@ -41,6 +42,7 @@ from adamomentum_lab.report.verdicts import (
 from adamomentum_lab.rules import UNTUNED, explain, protocols
 from adamomentum_lab.selection import Measure, reported_epoch
 from adamomentum_lab.stats import curves
+from adamomentum_lab.stats.aggregates import tuning_bands
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_lab.stats.profiles import profiles
 
@@ -110,6 +112,7 @@ def _page(races: Sequence[Result], folder: Path) -> str:
         data=dumps(data).replace("<", "\\u003c"),  # it stands inside a script element
         races=[View(race, folder, groups.get(id(race), ())) for race in races],
         profile=profile,
+        together=together(races) if len(races) > 1 else None,
         others=_count_other_runs(folder, known),
         runs=len(known),
         version=adamomentum.__version__,
@@ -232,9 +235,20 @@ def _data(result: Result) -> Data:
             row.optimizer: row.sensitivity.expected_best for row in result.rows if row.sensitivity
         },
     }
+    if result.race.search == "random" and not result.race.halving:
+        found["trial_bands"] = {name: _trial_bands(name, result) for name in result.tuned}
     shown = [_run(run, problem, run.id in raced) for run in result.runs]
     at_lengths = [_run(run, problem, False) for run in result.record.budgets]
     return {**_short(found), "runs": [*shown, *({**run, "stage": "length"} for run in at_lengths)]}
+
+
+def _trial_bands(name: str, result: Result) -> Data:
+    """The ends of the band of a tuning curve; a lost trial is worse than any other."""
+    sign = 1.0 if result.workload.larger_is_better else -1.0
+    scores = [result.score(run, "validation") for run in result.tuned[name].runs]
+    bands = tuning_bands([-math.inf if score is None else sign * score for score in scores])
+    ends = [sorted((sign * band.low, sign * band.high)) for band in bands]
+    return {"low": [low for low, _ in ends], "high": [high for _, high in ends]}
 
 
 def _run(run: RunRecord, by: Measure, chosen: bool) -> Data:

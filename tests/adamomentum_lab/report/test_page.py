@@ -17,6 +17,7 @@ from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.plan import Race
 from adamomentum_lab.report import page as report
 from adamomentum_lab.report.sentences import continuation
+from adamomentum_lab.report.together import together
 from adamomentum_lab.report.verdicts import difference, sentence
 from adamomentum_lab.stats.estimates import Estimate
 from adamomentum_paper import published
@@ -27,6 +28,7 @@ from tests.adamomentum_lab.races import (
     made,
     noisy,
     problem,
+    race_of,
     raced,
     run_and_write,
     worst,
@@ -276,3 +278,29 @@ def test_a_report_imports_no_arrays(tmp_path):
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+def test_several_workloads_are_summed_up(tmp_path):
+    results = [raced(tmp_path, problem(tmp_path, name)) for name in ("one", "two")]
+    found = together(results)
+    assert found.workloads == ("one", "two")
+    assert found.baseline == "adam"
+    assert next(iter(found.scores)) == "adamomentum"  # 88 beside 85 and 80
+    sides = {row.name: row.side for row in found.improvements.rows}
+    assert sides == {"adamomentum": "better", "sgdm": "worse"}
+    assert "needs 10 workloads; 2 are too few" in found.words[1]
+    assert found.ranks is None
+    assert together(results[:1]) is None
+    text = made(tmp_path).read_text()
+    assert "All workloads together" in text
+
+
+def test_a_random_search_has_bands(tmp_path):
+    origin = problem(tmp_path)
+    race = race_of(origin, "adamw", "adam", search="random", seeds=2)
+    run_and_write(race, origin, tmp_path, MadeUp(noisy))
+    text = made(tmp_path).read_text().split('id="data">')[1].split("</script>")[0]
+    bands = json.loads(text)["races"][0]["trial_bands"]["adam"]
+    assert len(bands["low"]) == len(bands["high"]) == 6
+    ends = zip(bands["low"], bands["high"], strict=True)
+    assert all(a is None or b is None or a <= b for a, b in ends)
