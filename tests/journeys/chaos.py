@@ -97,9 +97,7 @@ class Chaos:
         workers, runs = self.find(driver)
         kind = self.random.choice(["driver", "worker", "run", "run", "stop", "memory", "disk"])
         which = {"driver": [driver], "worker": workers}.get(kind, runs)
-        if kind == "driver" and not runs:  # it would only be killed while it starts
-            return
-        if not which:
+        if not runs:  # nothing is under way yet
             return
         victim = self.random.choice(which)
         with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
