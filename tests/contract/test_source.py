@@ -24,6 +24,7 @@ from adamomentum_lab.source import Examples, Repeated, Source, Tensors, Tokens, 
 from adamomentum_lab.training.feed import feed, in_order, seed_for
 from adamomentum_paper.data.images import Files
 from adamomentum_paper.data.parallel import PAD, Pairs, Text
+from adamomentum_paper.workloads import shakespeare_gpt
 from adamomentum_paper.workloads._ptb import Passages
 from tests.adamomentum_paper.image_trees import write_image
 
@@ -162,6 +163,11 @@ def make_passages(size, batch):
     return Passages(torch.arange(90 * (size + 2)), batch, 70)
 
 
+def characters(size, batch):
+    """As many passages in order as there are updates."""
+    return shakespeare_gpt.Passages(torch.arange(4 * batch * size + 1), 4, batch, size)
+
+
 class Shuffling(IterableDataset):
     """Draws its order from a buffer, with the random numbers of Python, NumPy and torch."""
 
@@ -206,6 +212,7 @@ CASES = [
         is_shuffled=False,
     ),
     Case("passages", make_passages, columns, None, is_exact=False),
+    Case("passages of characters", characters, rows, None),
     Case("pairs", pairs, without_padding, is_shuffled=False),
     Case("repeated", lambda size, batch: Repeated(wrap(in_memory(size), 4), 5, batch), rows, None),
     Case("repeated words", lambda size, batch: Repeated(Words(size, 4), 3, batch), list, None),

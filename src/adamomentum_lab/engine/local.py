@@ -16,7 +16,7 @@ from pathlib import Path
 
 from adamomentum_lab.engine.driver import Driver
 from adamomentum_lab.engine.job import Job
-from adamomentum_lab.engine.messages import Begun, Died, Message, Progress, Ready, Setting
+from adamomentum_lab.engine.messages import Begun, Died, Message, Progress, Ready, Surroundings
 from adamomentum_lab.engine.store import Store
 from adamomentum_lab.errors import LabError
 from adamomentum_lab.training.feed import CORES, cores
@@ -41,7 +41,7 @@ class _Worker:
             self._errors = opened.enter_context(tempfile.TemporaryFile())
             self.connection, theirs = map(opened.enter_context, Pipe())
             try:
-                setting = Setting(sys.path, sys.argv, os.getcwd())
+                surroundings = Surroundings(sys.path, sys.argv, os.getcwd())
                 # A worker is a program of its own. A fork hangs once OpenMP was used, and
                 # multiprocessing's spawn would run the user's script again.
                 self.process = subprocess.Popen(
@@ -58,7 +58,7 @@ class _Worker:
                 raise LabError(f"cannot start a worker ({error}).") from error
             theirs.close()
             self._opened = opened.pop_all()
-        self._send(setting)
+        self._send(surroundings)
 
     @property
     def is_alive(self) -> bool:

@@ -9,7 +9,7 @@ from adamomentum_lab.errors import LabError
 
 
 @dataclass(frozen=True)
-class Setting:
+class Surroundings:
     """To a worker: the driver's `sys.path`, `sys.argv` and working directory."""
 
     path: list[str]

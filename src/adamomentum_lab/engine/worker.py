@@ -30,7 +30,7 @@ import sys
 import time
 from multiprocessing.connection import Connection, wait
 
-from adamomentum_lab.engine.messages import Begun, Message, Ready, Setting
+from adamomentum_lab.engine.messages import Begun, Message, Ready, Surroundings
 from adamomentum_lab.identity import FAMILY
 
 GRACE = 5.0
@@ -199,9 +199,9 @@ def main() -> None:
     """Take over the driver's working directory and module path, then work."""
     channel = Connection(int(sys.argv[1]))
     os.set_inheritable(channel.fileno(), False)
-    setting: Setting = channel.recv()
-    sys.path[:], sys.argv[:] = setting.path, setting.argv
-    os.chdir(setting.folder)
+    given: Surroundings = channel.recv()
+    sys.path[:], sys.argv[:] = given.path, given.argv
+    os.chdir(given.folder)
     # Both import torch, which takes seconds. Every optimizer of torch imports the second.
     importlib.import_module("adamomentum_lab.engine.driver")
     importlib.import_module("torch._dynamo")
