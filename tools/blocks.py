@@ -164,10 +164,13 @@ def machine_sentence(records: Sequence[Record]) -> str:
     adds = [record["add_gb_per_second"] for record in records]
     steps = [record["models"]["one of 64 Mi"]["steps"] for record in records]
     largest = [one[OURS]["gb_per_second"] for one in steps]
+    commit = machine.get("commit")
+    at = f", commit {commit[:7]}" if commit else ""
     return (
         f"`adamomentum bench`, {count_noun(len(records), 'run')}, {machine['threads']} threads of "
         f"a virtual machine with {machine['processors']} cores{processor}, torch "
-        f"{machine['torch']}, float32, default options. An in-place add of 64 Mi floats reached "
+        f"{machine['torch']}{at}, float32, default options. An in-place add of 64 Mi "
+        f"floats reached "
         f"{min(adds):.0f} to {max(adds):.0f} GB/s; on one tensor of 64 Mi AdaMomentum reached "
         f"{min(largest):.0f} to {max(largest):.0f}.\n"
     )
@@ -176,7 +179,7 @@ def machine_sentence(records: Sequence[Record]) -> str:
 def _machine(records: Sequence[Record]) -> Record:
     """Return the machine of the records; a LabError if machines or models differ."""
     machine: Record = records[0]["machine"]
-    for key in ("processor", "processors", "threads", "torch"):
+    for key in ("processor", "processors", "threads", "torch", "commit"):
         _check_same(key, [record["machine"].get(key) for record in records])
     _check_same("models", [join_words(list(record["models"])) for record in records])
     return machine
