@@ -229,7 +229,7 @@ def test_the_example_can_be_raced(tmp_path):
     assert len(list(tmp_path.glob("races/*/tensorboard/final-*/events*"))) == 4
 
 
-@pytest.mark.parametrize("engine", ["local", "ray"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("ray", marks=pytest.mark.full)])
 def test_optimizers_of_the_users_own_survive_a_kill(no_workers, tmp_path, engine):
     """By name, class, function and options, in real workers, with a file that is in no package."""
     if engine == "ray":
