@@ -182,6 +182,15 @@ class Entrant:
                 corner = move(corner, 0, best[0])
         return corner
 
+    def _lacks(self, curves: Sequence[Line], done: Collection[Point], seeds: int) -> bool:
+        """Whether another choice, or the best of all settings together, was not run."""
+        needed = [*self.alternatives(), self._corner(curves, done, seeds)]
+        return any(point not in done for point in needed)
+
+    def lacks_combination(self, seeds: int, floor: float = 0.0) -> bool:
+        """Whether its best values of several settings were not run together."""
+        return self._lacks(self.curves(seeds, floor), self.run_points(seeds), seeds)
+
     def standing(self, seeds: int, floor: float = 0.0) -> Standing:
         """Where it stands after so many final seeds."""
         return self._once((seeds, floor), lambda: self._stand(seeds, floor))
@@ -203,8 +212,7 @@ class Entrant:
         best = min(scores, key=lambda point: mean(scores[point]))
         curves = self.curves(seeds, floor, without)
         reach = sum(found.reach for _, _, found in curves)
-        needed = [*self.alternatives(), self._corner(curves, scores, seeds)]
-        if any(point not in scores for point in needed):
+        if self._lacks(curves, scores, seeds):
             reach = math.inf
         if not math.isfinite(reach):
             return Standing(scores[self.tuned], scores[best], reach)

@@ -16,7 +16,7 @@ from adamomentum_lab.stats.distributions import two_sided_p
 from adamomentum_lab.stats.potential import mean
 from adamomentum_lab.stats.verdicts import LOOKS, Interval, Kind, Standing, interval, kind_of
 
-Why = Literal["gap", "edge", "diverged", "tie", "seeds", "looks", "lost runs"]
+Why = Literal["gap", "edge", "together", "diverged", "tie", "seeds", "looks", "lost runs"]
 Ends = tuple[float | None, float | None]
 """Of an interval; None where it has no finite end."""
 FLIPS_FROM = 6
@@ -31,9 +31,10 @@ class Reason:
 
     why: Why
     """`gap`: a better value may lie between two that were run. `edge`: it may lie beyond all of
-    them. `diverged`: the better contender lost a final run. `tie`: the difference is below the
-    resolution of the metric. `seeds`: chance explains the difference. `looks`: the level is used
-    up. `lost runs`: runs were lost for reasons that are not the optimizer's."""
+    them. `together`: the best values of several settings were not run together. `diverged`: the
+    better contender lost a final run. `tie`: the difference is below the resolution of the metric.
+    `seeds`: chance explains the difference. `looks`: the level is used up. `lost runs`: runs were
+    lost for reasons that are not the optimizer's."""
     contender: str = ""
     """Whose setting is not resolved, or who lost runs."""
     setting: str = ""
@@ -235,6 +236,8 @@ def _unresolved(name: str, own: Entrant, resolution: float) -> tuple[Reason, ...
             reasons.append(Reason("edge", name, axis.name, low, None))
         else:
             reasons.append(Reason("edge", name, axis.name, None, high))
+    if own.lacks_combination(own.seeds, resolution / math.sqrt(6)):
+        reasons.append(Reason("together", name))
     return tuple(reasons)
 
 

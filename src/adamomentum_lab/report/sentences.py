@@ -224,7 +224,7 @@ def further_option(result: Result) -> tuple[str, int] | None:
         later = (n for n in (10, 20) if n > race.seeds and level_left(n, spent) > 0)
         if found := next(later, 0):
             return "--seeds", found
-    if race.trials and kinds & {"gap", "edge"}:
+    if race.trials and kinds & {"gap", "edge", "together"}:
         return "--certify", 2 * max(race.certify, 4)
     return None
 

@@ -154,6 +154,8 @@ def explain(reason: Reason, verdict: Verdict) -> str:
             assert end is not None
             place = f"{side} {number(end)}"
             return f"A better {setting} for {reason.contender} {place} could close the gap."
+        case "together":
+            return f"Another combination of settings for {reason.contender} could close the gap."
         case "diverged":
             tuned = "tuned " if verdict.tuned else ""
             return f"{reason.contender} diverged on a final seed at its {tuned}settings."

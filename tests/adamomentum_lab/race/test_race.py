@@ -245,6 +245,23 @@ def made_up(folder, accuracy, *optimizers, **options):
 PEAKS = {"adam": (90.0, -2.0), "sgdm": (90.0, -1.0), "yogi": (80.0, -2.0), "adamw": (90.0, -2.0)}
 
 
+def test_a_loser_is_run_with_its_other_choices_too(tmp_path):
+    """On the tuning seed SGD looks best at momentum 0.9. On the others, 0.5 makes up the gap."""
+
+    def accuracy(spec):
+        settings, tuning = dict(spec.settings), spec.seed == 0
+        lost = 0 if settings.get("momentum", 0.5) == (0.9 if tuning else 0.5) else 5
+        chance = random.Random(f"{spec.optimizer} {spec.seed}").gauss(0, 0.1)
+        return 90 - lost - (math.log10(settings["lr"]) + 1) ** 2 + chance
+
+    space = ("sgdm.momentum=0.9,0.5",)
+    result, _ = made_up(tmp_path, accuracy, "adam", "sgdm", space=space, looks="all")
+    assert result.finals["sgdm"][0].settings["momentum"] == 0.9
+    assert {run.settings["momentum"] for run in result.checks["sgdm"]} == {0.9, 0.5}
+    (verdict,) = result.verdicts
+    assert (verdict.kind, [reason.why for reason in verdict.reasons]) == ("undecided", ["seeds"])
+
+
 def test_larger_may_be_better(tmp_path):
     result, _ = made_up(tmp_path, score_by_lr(PEAKS), "adam", "yogi")
     assert result.finals["yogi"][0].settings["lr"] == 0.01

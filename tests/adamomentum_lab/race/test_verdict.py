@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from adamomentum_lab.race.bracket import Axis, Choice, SearchSpace
 from adamomentum_lab.race.referee import Conduct, Pair
 from adamomentum_lab.race.verdict import judge, seeds_needed
 from adamomentum_lab.report.verdicts import sentence
@@ -70,6 +71,28 @@ def test_an_unresolved_lr_is_the_first_reason():
     assert (reason.why, reason.contender, reason.setting, reason.high) == ("edge", "b", "lr", None)
     words = sentence(found, "test loss")
     assert "undecided. A better lr for b above" in words
+
+
+def test_settings_that_were_not_run_together_are_a_reason():
+    """The other momentum is better, and so is another lr: both at once were not run."""
+    spaces = {
+        "a": SearchSpace({}, (Axis("lr", 1e-3),)),
+        "b": SearchSpace({}, (Axis("lr", 1e-3),), (Choice("momentum", (0.9, 0.99)),)),
+    }
+
+    def score(contender, *rest):
+        *point, seed, stage = rest
+        at, best = (0.0, 1) if stage == "final" else (0.75, 0)
+        worse = 0.3 * (point[-1] != best) if contender == "b" else -1.0
+        return (point[0] - at) ** 2 + worse + noise(contender, point, seed)
+
+    plan = conduct(trials=20, certify=0)
+    referee, _ = race(score, plan, spaces=spaces)
+    found = judge(AB, referee.contenders, plan)
+    assert (found.kind, found.reasons[-1].why, found.reasons[-1].contender) == (
+        "undecided", "together", "b"
+    )  # fmt: skip
+    assert "Another combination of settings for b could close the gap." in sentence(found, "loss")
 
 
 def test_a_gap_names_its_ends():
