@@ -236,7 +236,7 @@ def _unresolved(name: str, own: Entrant, resolution: float) -> tuple[Reason, ...
             reasons.append(Reason("edge", name, axis.name, low, None))
         else:
             reasons.append(Reason("edge", name, axis.name, None, high))
-    if own.lacks_combination(own.seeds, resolution / math.sqrt(6)):
+    if not reasons and own.lacks_combination(own.seeds, resolution / math.sqrt(6)):
         reasons.append(Reason("together", name))
     return tuple(reasons)
 

