@@ -27,8 +27,12 @@ def copy_example(folder, name):
     return folder / f"{name}.py"
 
 
+# Worker processes that start for each run take most of a minute.
+HEAVY = pytest.param("augmented_images", marks=pytest.mark.full)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", ["houses", HEAVY, "fine_tune"])
 def test_it_races_as_written(tmp_path, name):
     file = copy_example(tmp_path, name)
     words = ["race", file, "--optimizers", "adamw,adamomentum", "--scale", "smoke"]
