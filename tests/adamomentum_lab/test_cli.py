@@ -560,7 +560,7 @@ def test_a_loss_that_trains_nothing_names_the_users_line(tmp_path, body, what):
     ("words", "said"),
     [
         (("--device", "tpuu"), "there is no device 'tpuu'"),
-        (("--device", "mps"), "this machine has no device 'mps'"),
+        (("--device", "mps"), "torch finds no mps device here; use --device cpu"),
         (("--strategy", "foo"), "there is no strategy 'foo'"),
         (("--precision", "8"), "there is no precision '8'"),
     ],

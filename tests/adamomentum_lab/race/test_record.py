@@ -182,7 +182,7 @@ def test_other_keys_are_ignored(tmp_path):
         (("workload",), {"flaws"}),
         (("search", "rungs", 0), set()),
         (("search", "axes", "adam", 0), {"low", "high"}),
-        (("looks", 0), set()),
+        (("looks", 0), {"uncounted"}),
         (("runs", 3), {"machine", "error", "point", "resolution"}),
         (("runs", 3, "epochs", 0), {"train", "test"}),
     ],
