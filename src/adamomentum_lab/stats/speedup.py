@@ -73,8 +73,8 @@ def _deviations(table: Array) -> Array:
 
     A draw gives each seed one random weight for all its scores, so that what seeds have in common
     stays in common. The draws follow Student's t with one degree of freedom less than seeds, so
-    that the interval of any single mean is its t-interval. Redrawing whole seeds would give
-    intervals that are too short: with five seeds 84 to 88 % of them cover.
+    that the interval of any single mean is its t-interval. Redrawing a few whole seeds would give
+    intervals that are too short.
     """
     import numpy as np
 
