@@ -25,7 +25,7 @@ from adamomentum_lab.race.plan import Looks, Plan, Race, make_plan
 from adamomentum_lab.race.race import run_race
 from adamomentum_lab.race.reuse import show_stored_runs
 from adamomentum_lab.race.search import Search
-from adamomentum_lab.race.steps import with_steps
+from adamomentum_lab.race.steps import with_known_steps, with_steps
 from adamomentum_lab.race.studies import record_studies, studies_of
 from adamomentum_lab.report import notebook, page, sentences, terminal
 from adamomentum_lab.report.progress import RaceDisplay
@@ -319,8 +319,10 @@ def run_studies(
             pool.fresh, pool.explain, pool.limit = fresh, explain, limit
             with pool, quiet():
                 found = run_race(plan, reference, store, pool, heard)
+                known = None if fresh else with_known_steps(found.record, folder / "race.json")
+                found = replace(found, record=known) if known else found
                 results.write(found, folder)
-            if pool.here and not found.faults:
+            if pool.here and not found.faults and not known:
                 try:
                     with quiet():  # apart from the race, with no worker at work
                         timed = with_steps(found.record, reference, store)

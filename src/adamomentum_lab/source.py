@@ -279,7 +279,7 @@ def count_examples(batch: Any) -> int:
     if (
         first is None
         and hasattr(batch, "__len__")
-        and not isinstance(batch, (Mapping, tuple, list))
+        and not isinstance(batch, (Mapping, tuple, list, str, bytes))
     ):
         return len(batch)
     if first is None or not first.ndim:

@@ -234,7 +234,8 @@ def all_at_once(split):
 
 def test_the_names_of_the_top_level():
     for name in adamomentum_lab.__all__:
-        assert getattr(adamomentum_lab, name).__name__ == name
+        named = getattr(adamomentum_lab, name).__name__  # `race` is a module that can be called
+        assert named.rpartition(".")[2] == name
     assert isinstance(Tensors(GOOD, 2), Source)
     assert Constant().lr(0.1, None) == 0.1
     assert Cosine() == Cosine(0.0, 0.0)

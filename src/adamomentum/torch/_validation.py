@@ -126,6 +126,8 @@ def _value(number: float | Tensor) -> float:
 
 def _pair(betas: Any) -> tuple[Any, Any]:
     try:
+        if isinstance(betas, (str, bytes, dict)):
+            raise TypeError
         first, second = betas
     except (TypeError, ValueError) as error:
         raise type(error)(f"betas must be a pair of numbers, but is {betas!r}.") from None

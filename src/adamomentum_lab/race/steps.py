@@ -6,10 +6,13 @@ import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from adamomentum_lab.errors import LabError
 from adamomentum_lab.race.record import Record
 from adamomentum_lab.race.typed_json import FaultError, decode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from adamomentum_lab.catalog import Reference
     from adamomentum_lab.engine.store import Store
 
@@ -44,6 +47,17 @@ def steps_of(record: Record) -> dict[str, StepTime]:
     except FaultError:
         return {}
     return found if {*record.spec.optimizers} <= found.keys() else {}
+
+
+def with_known_steps(record: Record, file: Path) -> Record | None:
+    """The record with the times that its file has, if that holds the same runs; None if not."""
+    try:
+        known = Record.read(file)
+    except LabError:
+        return None
+    if known.runs != record.runs or not steps_of(known):
+        return None
+    return replace(record, machine={**record.machine, "steps": known.machine["steps"]})
 
 
 def with_steps(record: Record, reference: Reference, store: Store) -> Record:

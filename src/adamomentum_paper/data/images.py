@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from adamomentum_lab.errors import LabError
@@ -49,7 +49,7 @@ def decode(file: Path) -> Image.Image:
         with Image.open(file) as image:
             image.load()
             return image if image.mode == "RGB" else image.convert("RGB")
-    except (OSError, UnidentifiedImageError, SyntaxError) as error:
+    except Exception as error:  # Pillow raises whatever its readers of damaged files run into
         raise LabError(f"{file} cannot be decoded ({error}).") from error
 
 

@@ -187,7 +187,7 @@ print(usual, new_pages())
 @pytest.fixture
 def worker():
     """One that is only starting."""
-    found = local._Worker()
+    found = local._Worker({}, 1)
     yield found
     found.end(0)
 
@@ -202,7 +202,7 @@ def test_a_worker_has_a_session_of_its_own(worker):
 def test_a_worker_inherits_no_open_file(tmp_path):
     with (tmp_path / "open").open("w") as file:
         os.set_inheritable(file.fileno(), True)
-        worker = local._Worker()
+        worker = local._Worker({}, 1)
         folder = Path(f"/proc/{worker.process.pid}/fd")
         found = {int(link.name): os.readlink(link) for link in folder.iterdir()}
         worker.end(0)
@@ -223,7 +223,7 @@ def test_a_worker_that_cannot_start_is_one_sentence(tmp_path, monkeypatch):
         engine.run(jobs_of(store, tmp_path, "plain", [1]))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(LabError, match=r"^cannot start a worker \(.*No such file"):
-        local._Worker()
+        local._Worker({}, 1)
 
 
 # Its worker forks and is killed, once; the child lives on, with all that was open.

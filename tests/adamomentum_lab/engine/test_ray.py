@@ -146,7 +146,7 @@ def test_what_always_dies_or_fails_is_marked_while_the_others_go_on(engine, tmp_
     problems = [("dies", [1]), ("raises", [1]), ("plain", [1, 2]), ("diverges", [1])]
     jobs = [job for name, seeds in problems for job in jobs_of(engine.store, tmp_path, name, seeds)]
     runs = engine.run(jobs)
-    assert [run.status for run in runs] == ["failed", "failed", "done", "done", "diverged"]
+    assert [run.status for run in runs] == ["lost", "failed", "done", "done", "diverged"]
     assert runs[0].error == "its process ended, 2 times."
     line = next(
         i for i, text in enumerate((tmp_path / "raises.py").read_text().splitlines(), 1)

@@ -181,13 +181,17 @@ def test_worker_processes(tree):
 
 
 def decoders():
-    """The processes that decode images for this one."""
-    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
-    return [
-        int(child)
-        for child in children
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    """The processes that decode images: children of the server that forks them."""
+
+    def children(process, thread):
+        return Path(f"/proc/{process}/task/{thread}/children").read_text().split()
+
+    servers = [
+        child
+        for child in children("self", threading.get_native_id())
+        if b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
+    return [int(child) for server in servers for child in children(server, server)]
 
 
 def test_both_layouts_of_tiny_imagenet_are_the_same(tiny):
