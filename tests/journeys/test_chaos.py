@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def test_a_race_under_some_faults_equals_an_undisturbed_one(no_workers, tmp_path
     assert sum(race.done.values()) == 4
 
 
+long = pytest.mark.skipif(
+    "ADAMOMENTUM_CHAOS" not in os.environ, reason="half an hour and more: set ADAMOMENTUM_CHAOS=1"
+)
+
+
+@long
 @pytest.mark.full
 def test_a_race_under_a_hundred_faults_equals_an_undisturbed_one(no_workers, tmp_path):
     race = chaos(tmp_path, 100, 4, 8, 2)
@@ -48,6 +55,7 @@ def test_a_race_under_a_hundred_faults_equals_an_undisturbed_one(no_workers, tmp
     assert len(race.done) == 6
 
 
+@long
 @pytest.mark.full
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
 def test_a_race_on_ray_under_faults_equals_an_undisturbed_one(tmp_path, monkeypatch):
