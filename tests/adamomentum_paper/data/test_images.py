@@ -3,7 +3,6 @@
 import os
 import pickle
 import signal
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -183,15 +182,21 @@ def test_worker_processes(tree):
 def decoders():
     """The processes that decode images: children of the server that forks them."""
 
-    def children(process, thread):
-        return Path(f"/proc/{process}/task/{thread}/children").read_text().split()
+    def read(file):
+        try:
+            return Path(file).read_bytes()
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            return b""
 
-    servers = [
-        child
-        for child in children("self", threading.get_native_id())
-        if b"forkserver" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
-    return [int(child) for server in servers for child in children(server, server)]
+    def children(process):
+        return [
+            int(child)
+            for thread in Path(f"/proc/{process}/task").iterdir()
+            for child in read(thread / "children").split()
+        ]
+
+    servers = [one for one in children("self") if b"forkserver" in read(f"/proc/{one}/cmdline")]
+    return [child for server in servers for child in children(server)]
 
 
 def test_both_layouts_of_tiny_imagenet_are_the_same(tiny):
