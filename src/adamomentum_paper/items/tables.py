@@ -60,13 +60,19 @@ def _as_json(spread: Spread | None) -> dict[str, float | None] | None:
     return {"mean": spread.mean, "deviation": spread.deviation}
 
 
-def draw(item: Item, found: dict[str, Any]) -> Table:
-    """Return a table of scores: for each row the paper's numbers, ours, and ours at the end."""
+def _with_columns(item: Item) -> Table:
+    """Return an empty table: two columns for what a row is, and one for each optimizer."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("")
     table.add_column("")
     for label in item.columns.values():
         table.add_column(label, justify="right", no_wrap=True)
+    return table
+
+
+def draw(item: Item, found: dict[str, Any]) -> Table:
+    """Return a table of scores: for each row the paper's numbers, ours, and ours at the end."""
+    table = _with_columns(item)
     for row in found["rows"]:
         label = row["label"]
         for kind in ("paper", "here", "last"):
@@ -148,11 +154,7 @@ def settings(item: Item, protocol: str) -> dict[str, Any]:
 
 def draw_settings(item: Item, found: dict[str, Any]) -> Table:
     """Return a table of settings. A value that differs from the paper's is in red."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("")
-    table.add_column("")
-    for label in item.columns.values():
-        table.add_column(label, justify="right", no_wrap=True)
+    table = _with_columns(item)
     for row in found["rows"]:
         table.add_row(row["setting"], "paper", *map(number, row["paper"]))
         pairs = zip(row["paper"], row["here"], strict=True)
